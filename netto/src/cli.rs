@@ -12,6 +12,7 @@ use self::log::{LogArgs, LogCommand};
 use crate::environment;
 use netto_feature::instruments::Feature;
 use netto_feature::values::{host_name, in_range};
+use netto_flows::FlowsArgs;
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
@@ -95,6 +96,8 @@ pub enum Command {
     /// Make packets from records of flows: send them to an interface, or write them to a file
     #[command(after_help = synth::EXIT_CODES)]
     Synth(SynthArgs),
+    /// Who talks to whom at interfaces or in a pcap file, as a table or JSON
+    Flows(FlowsArgs),
     /// Look at log files
     #[command(subcommand)]
     Log(LogCommand),
@@ -390,6 +393,7 @@ impl Cli {
             Some(Command::List(args)) => &mut args.host,
             Some(
                 Command::Dump(_)
+                | Command::Flows(_)
                 | Command::Report(_)
                 | Command::Diff(_)
                 | Command::Synth(_)
@@ -485,6 +489,8 @@ mod tests {
             ("netto -p 70000", "70000"),
             ("netto -a example.com", "example.com"),
             ("netto prune", "prune"),
+            ("netto flows", "INTERFACE"),
+            ("netto flows lan --read x", "--read"),
             ("netto check --port 1", "--port"),
             ("netto -f", "--frequency"),
             ("netto --log-level loud", "loud"),

@@ -101,6 +101,12 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
                 &args.output,
             );
         }
+        Some(Command::Flows(args)) => {
+            return match netto_flows::run(args) {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Failed(error),
+            };
+        }
         Some(Command::Report(args)) => return report::run(args, features),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Synth(args)) => {

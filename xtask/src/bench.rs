@@ -118,6 +118,7 @@ impl Bench<'_> {
                 let bytes = std::fs::metadata(&self.netto)?.len();
                 measured.add("binary_mb", [bytes as f64 / 1e6]);
             }
+            Benchmark::Flows => self.here("flows", &mut measured)?,
             Benchmark::Sweep => self.here(&sweep, &mut measured)?,
             Benchmark::Guest => {
                 self.guest(1, "start idle timer programs owners latency", &mut measured);

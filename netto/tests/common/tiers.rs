@@ -107,6 +107,9 @@ pub const TABLE: &[Row] = &[
     root("running::no_program_is_left_in_the_kernel_after_sigterm").guest(),
     root("pairs::").long("minutes: twenty pairs of runs, to see how often none differs by chance"),
     root("storm::").long("a whole minute of processes that come and go"),
+    root("flow_loop::of_100000_").long(
+        "half a minute, of a host that loses no packet; two thousand records come back in each run",
+    ),
     root("synth::rates_").long("figures of a quiet host beside tcpreplay, for a person to read"),
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),

@@ -12,7 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::uring::Worker;
-use crate::{bpf, burn, churn, copies, cpus, latency_depth, latency_talk, loads, messages, uring};
+use crate::{
+    bpf, burn, churn, copies, cpus, flow_table, latency_depth, latency_talk, loads, messages, uring,
+};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -115,6 +117,7 @@ fn role(words: &[String]) -> Result<()> {
         ["spin-one"] => go_on(spin_one),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),
+        ["frames", device] => flow_table::send_frames(device),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
         ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),
         ["udp-paced", to, per_second, cpu] => {

@@ -35,6 +35,8 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flow_loop;
+mod flow_table;
 mod flows;
 mod follow;
 mod groups;
@@ -128,6 +130,8 @@ fn main() -> anyhow::Result<ExitCode> {
         hooks::TESTS,
         ticks::TESTS,
         programs::TESTS,
+        flow_loop::TESTS,
+        flow_table::TESTS,
         hidden::TESTS,
         owners::TESTS,
         truth::TESTS,

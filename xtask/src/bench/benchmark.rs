@@ -9,6 +9,8 @@ pub enum Benchmark {
     Felt,
     /// An idle machine, and the start
     Idle,
+    /// What counting a packet to its flow takes
+    Flows,
     /// Packets from few to the most and back
     Sweep,
     /// Throughput, each probe and the daemon in a guest whose time is instructions
@@ -26,7 +28,10 @@ pub enum Benchmark {
 impl Benchmark {
     /// Whether it loads programs into this machine's kernel.
     pub fn needs_root(self) -> bool {
-        matches!(self, Benchmark::Felt | Benchmark::Idle | Benchmark::Sweep)
+        matches!(
+            self,
+            Benchmark::Felt | Benchmark::Flows | Benchmark::Idle | Benchmark::Sweep
+        )
     }
 
     /// Whether it is measured in a guest.

@@ -1,7 +1,7 @@
 //! The lines of the table: what is measured, in which benchmark, and what it should be at most.
 
 use super::benchmark::Benchmark::{
-    self, Felt, Guest, GuestIdle, GuestSweep, Idle, Page, Pure, Sweep,
+    self, Felt, Flows, Guest, GuestIdle, GuestSweep, Idle, Page, Pure, Sweep,
 };
 
 /// One line.
@@ -105,6 +105,11 @@ pub const ROWS: &[Row] = &[
     row(Idle, "resident_all_mb", "host: resident, `--owners cgroup --latency`", "MB", "≤ 16"),
     row(Idle, "start_cpu_seconds", "host: CPU time from the start to the first snapshot", "s", ""),
     row(Idle, "binary_mb", "the binary", "MB", "≤ 14"),
+    row(Flows, "flows_no_ip_ns", "host: flows, a frame without IP", "ns", ""),
+    row(Flows, "flows_known_udp_ns", "host: flows, a UDP packet of a known flow", "ns", ""),
+    row(Flows, "flows_known_tcp6_ns", "host: flows, a TCP packet over IPv6 of a known flow", "ns", ""),
+    row(Flows, "flows_new_more_ns", "host: flows, what the first packet of a flow takes more", "ns", ""),
+    row(Flows, "flows_no_room_more_ns", "host: flows, what a packet takes more that finds a full table", "ns", ""),
     row(Page, "page_download_kb", "page: download, compressed", "kB", "≤ 300"),
     row(Page, "page_frame_kb", "page: a snapshot of 128 CPUs", "kB", "≤ 25"),
     row(Page, "page_first_paint_ms", "page: first paint, nothing cached", "ms", "≤ 1000"),

@@ -9,6 +9,7 @@ pub mod cpu_records;
 pub mod cpu_time;
 pub mod descriptors;
 pub mod files;
+pub mod interface_links;
 pub mod interrupts;
 pub mod locks;
 pub mod mapped;

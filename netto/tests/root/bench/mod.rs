@@ -6,6 +6,7 @@
 mod clock;
 mod daemon;
 mod felt;
+mod flows;
 mod latency;
 mod owners;
 mod page;
@@ -150,6 +151,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "timer" => clock::timer(&options),
             "programs" => programs::measure(&options),
             "owners" => owners::measure(&options),
+            "flows" => flows::measure(),
             "latency" => latency::measure(&options),
             "throughput" => throughput::measure(&options),
             "stacks" => daemon::stacks(&options),

@@ -1,0 +1,110 @@
+//! The records, the programs and the parser of this feature, for C and Rust.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use netto_bpf_build::{Abi, Constant, Record, compile};
+
+/// What makes two packets belong to one flow: the first fields of a packet and the key of the table.
+/// The end has no words: a record with it is not padded to a cache line.
+const END: (&str, usize, &str) = ("end", 0, "");
+const SOURCE: (&str, usize, &str) = ("source", 2, "Address, IPv4 mapped into IPv6.");
+const DESTINATION: (&str, usize, &str) = ("destination", 2, "Address, likewise.");
+const TALK: (&str, usize, &str) = (
+    "talk",
+    1,
+    "Source port, destination port (or type and code), protocol, version of IP, direction.",
+);
+const PLACE: (&str, usize, &str) = ("place", 1, "Interface, outer and inner VLAN.");
+
+fn main() -> anyhow::Result<()> {
+    let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
+    let out_dir = out_dir.context("cargo sets OUT_DIR")?;
+    let number = |name, value, about| Constant { name, value, about };
+    Abi {
+        name: "flows",
+        definitions: "",
+        constants: &[
+            number("FLOWS_PARSED", 0, "The packet belongs to a flow."),
+            number("FLOWS_OTHER", 1, "The frame carries no IP packet."),
+            number("FLOWS_MALFORMED", 2, "A header is wrong or cut off."),
+            number("FLOWS_IN", 1, "Direction: received."),
+            number("FLOWS_OUT", 2, "Direction: sent."),
+            number("FLOWS_VLAN", 1 << 12, "There is a VLAN tag."),
+            number("FLOWS_FIRST_FRAGMENT", 1, "It has the ports of all."),
+            number("FLOWS_LATER_FRAGMENT", 2, "It has no ports."),
+        ],
+        records: &[
+            Record {
+                name: "flow_packet",
+                about: "What the parser finds in a frame. It begins with the key of the flow.",
+                fields: &[
+                    SOURCE,
+                    DESTINATION,
+                    TALK,
+                    PLACE,
+                    ("ip_bytes", 1, "Of the IP packet."),
+                    ("header_bytes", 1, "Of its headers, up to the transport's."),
+                    ("tcp_flags", 1, "As in the header."),
+                    ("tos", 1, "Type of service or traffic class."),
+                    ("ttl", 1, "Time to live or hop limit."),
+                    ("fragment", 1, "0, or which fragment it is."),
+                    ("fragment_id", 1, "What fragments of one packet share."),
+                    END,
+                ],
+            },
+            Record {
+                name: "flow",
+                about: "What is counted of a flow.",
+                fields: &[
+                    ("packets", 1, "On the wire."),
+                    ("bytes", 1, "Of IP packets."),
+                    ("first_ns", 1, "When the first was seen."),
+                    ("last_ns", 1, "When the last was seen."),
+                    ("tcp_flags", 1, "All that were seen."),
+                    ("dscps", 1, "One bit for each that was seen."),
+                    ("ttls", 4, "One bit for each that was seen."),
+                    END,
+                ],
+            },
+            Record {
+                name: "flow_fragment",
+                about: "Which packet a fragment is of.",
+                fields: &[
+                    SOURCE,
+                    DESTINATION,
+                    ("id", 1, "Identification; for IPv4 with the protocol."),
+                    PLACE,
+                    END,
+                ],
+            },
+            Record {
+                name: "flow_totals",
+                about: "What one CPU has seen, whether or not it is in the table.",
+                fields: &[
+                    ("packets", 1, "IP packets that belong to flows."),
+                    ("ip_bytes", 1, "Their bytes."),
+                    (
+                        "lost_packets",
+                        1,
+                        "Those of them for which the table had no room.",
+                    ),
+                    ("lost_bytes", 1, "Their bytes."),
+                    ("malformed_packets", 1, "Frames with a wrong header."),
+                    ("malformed_bytes", 1, "Bytes of these frames."),
+                    ("other_packets", 1, "Frames without an IP packet."),
+                    ("other_bytes", 1, "Bytes of these frames."),
+                ],
+            },
+        ],
+    }
+    .generate(&out_dir)?;
+    compile("src", &["flows"], &out_dir)?;
+    // The parser again, for packets from files.
+    cc::Build::new()
+        .file("src/parse.c")
+        .include(&out_dir)
+        .warnings_into_errors(true)
+        .try_compile("netto_flows_parse")
+        .context("cannot compile src/parse.c; `cargo xtask setup` installs what it needs")
+}

@@ -1,0 +1,270 @@
+//! `netto flows`: the flows of interfaces or of a capture file on a terminal, without a daemon.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Args;
+use netto_feature::values::in_range;
+use netto_sys::interface_links::ethernet_index;
+use netto_sys::session::quieten_libbpf;
+use netto_sys::system::monotonic_ns;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::capture;
+use crate::conversations::{self, Sort};
+use crate::kernel::collector::{At, Collector};
+use crate::records::{LeftOut, Records};
+use crate::report::Measured;
+use crate::table::{Record, Table, Timeouts};
+
+/// Length of an interval: how long a flow is in the kernel's table.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is seen whether the user has ended it.
+const STEP: Duration = Duration::from_millis(50);
+/// Moves the cursor to the upper left, and clears the rest of the screen.
+const HOME: &str = "\x1b[H\x1b[J";
+
+/// Options of `netto flows`.
+#[derive(Debug, Clone, Args)]
+pub struct FlowsArgs {
+    /// The interfaces, separated by commas
+    #[arg(
+        value_name = "INTERFACE",
+        value_delimiter = ',',
+        required_unless_present = "read"
+    )]
+    interfaces: Vec<String>,
+    /// Read packets from this pcap file instead; needs no root
+    #[arg(long, value_name = "FILE", conflicts_with = "interfaces")]
+    read: Option<PathBuf>,
+    /// Where received packets are seen: auto (by XDP where the driver has it, else by tc), xdp or tc
+    #[arg(
+        long,
+        value_name = "HOOK",
+        default_value = "auto",
+        env = "NETTO_FLOWS_AT"
+    )]
+    flows_at: At,
+    /// Most flows under way; others are counted, not listed
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = in_range(1..=16_777_216_u32, "flows"),
+        default_value = "65536",
+        env = "NETTO_FLOWS_MAX"
+    )]
+    flows_max: u32,
+    /// A flow ends after so many seconds without a packet
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = in_range(1..=86_400_u64, "s"),
+        default_value = "15",
+        env = "NETTO_FLOWS_IDLE"
+    )]
+    flows_idle: u64,
+    /// A flow that lasts longer than so many seconds is divided into several records
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = in_range(1..=86_400_u64, "s"),
+        default_value = "60",
+        env = "NETTO_FLOWS_ACTIVE"
+    )]
+    flows_active: u64,
+    /// What the largest conversation has most of
+    #[arg(long, value_name = "WHAT", default_value = "bytes")]
+    sort: Sort,
+    /// How many conversations are shown
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = in_range(1..=100_000_usize, ""),
+        default_value = "20"
+    )]
+    top: usize,
+    /// How long it is measured with --once, seconds; Ctrl+C ends it earlier
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = in_range(1..=86_400_u64, "s"),
+        default_value = "5"
+    )]
+    seconds: u64,
+    /// Show it once, when so much time is over, and end; so it is where nobody looks at a terminal
+    #[arg(long)]
+    once: bool,
+    /// Once, all flows as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the flows, until the user ends it or once.
+///
+/// # Errors
+/// Why they cannot be measured or shown.
+pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
+    let table = Table::new(args.timeouts(), args.flows_max as usize);
+    match &args.read {
+        Some(path) => from_file(args, path, table),
+        None => from_interfaces(args, table),
+    }
+}
+
+impl FlowsArgs {
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            idle_ns: self.flows_idle * 1_000_000_000,
+            active_ns: self.flows_active * 1_000_000_000,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        !self.once && !self.json && io::stdout().is_terminal()
+    }
+
+    /// Prints what was measured, once.
+    fn print(&self, measured: &Measured, records: &Records) -> anyhow::Result<()> {
+        if self.json {
+            return write(&format!("{}\n", measured.json(records)?));
+        }
+        let flows = records.listed.iter().map(|own| (own.key, own.counts));
+        let conversations = conversations::of(flows, self.sort);
+        write(&measured.table(&conversations, self.top, None, &records.left_out))
+    }
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        // The reader of a pipe has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write the result"),
+    }
+}
+
+fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<()> {
+    let mut records = Records::new(args.flows_max as usize);
+    let capture = capture::read(path, &mut table, &mut records)?;
+    records.extend(table.finish());
+    let span_ns = capture.span_ns.map_or(0, |[begin, end]| end - begin);
+    let measured = Measured {
+        source: path.display().to_string(),
+        seconds: span_ns as f64 / 1e9,
+        totals: capture.totals,
+        notes: capture.notes,
+        ..Measured::default()
+    };
+    args.print(&measured, &records)
+}
+
+fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
+    quieten_libbpf();
+    let has_ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, has_ended.clone())
+            .context("cannot handle the signals that end it")?;
+    }
+    let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
+    let mut collector = Collector::load(args.flows_max, cpus)?;
+    let mut measured = Measured {
+        source: args.interfaces.join(", "),
+        unix_offset_ns: unix_offset_ns(),
+        ..Measured::default()
+    };
+    for name in &args.interfaces {
+        let index = ethernet_index(name, Path::new("/sys"))?;
+        let attached = collector.attach(name, index, args.flows_at)?;
+        measured.interfaces.push((index, name.clone()));
+        measured.notes.extend(attached.notes);
+        say(&attached.how);
+    }
+    for note in &measured.notes {
+        say(&format!("note: {note}"));
+    }
+    let memory = collector.table_bytes();
+    let memory = memory.map_or(String::new(), |bytes| {
+        format!(", in {:.1} MB of the kernel's memory", bytes as f64 / 1e6)
+    });
+    say(&format!("at most {} flows{memory}", args.flows_max));
+
+    let is_live = args.is_live();
+    let mut records = Records::new(args.flows_max as usize);
+    let begun = Instant::now();
+    let limit = Duration::from_secs(args.seconds);
+    let mut interval_begun = begun;
+    loop {
+        let is_over =
+            pause(&has_ended, interval_begun + INTERVAL) || (!is_live && begun.elapsed() >= limit);
+        if is_over {
+            // Nothing comes after the last emptying of a table.
+            collector.detach();
+        }
+        table.begin_interval();
+        collector.drain(|key, counts| table.take(key, counts))?;
+        table.expire(monotonic_ns());
+        measured.totals = collector.totals();
+        let seconds = interval_begun.elapsed().as_secs_f64();
+        interval_begun = Instant::now();
+        measured.seconds = begun.elapsed().as_secs_f64();
+        let ended = table.take_ended();
+        if is_over && is_live {
+            return Ok(());
+        }
+        if is_live {
+            show(args, &measured, &table, &ended, seconds)?;
+        } else {
+            records.extend(ended);
+        }
+        if is_over {
+            records.extend(table.finish());
+            return args.print(&measured, &records);
+        }
+    }
+}
+
+/// Shows the newest interval of the flows under way.
+fn show(
+    args: &FlowsArgs,
+    measured: &Measured,
+    table: &Table,
+    ended: &[Record],
+    seconds: f64,
+) -> anyhow::Result<()> {
+    let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
+    let conversations = conversations::of(under_way, args.sort);
+    let text = measured.table(&conversations, args.top, Some(seconds), &LeftOut::default());
+    let (count, over) = (table.under_way().len(), ended.len());
+    write(&format!(
+        "{HOME}{text}\n{count} flows under way, {over} have ended\n"
+    ))
+}
+
+/// Waits until this time; returns whether the user has ended it.
+fn pause(has_ended: &AtomicBool, until: Instant) -> bool {
+    while !has_ended.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(left.min(STEP));
+    }
+    true
+}
+
+/// Tells the user what is measured and how; if standard error is closed, nobody reads it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// What is added to the clock of the programs to have that of the day.
+fn unix_offset_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ns = now.map_or(0, |now| now.as_nanos() as u64);
+    now_ns.saturating_sub(monotonic_ns())
+}

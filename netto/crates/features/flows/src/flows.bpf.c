@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Counts each packet of an interface to its flow. Passes every packet on as it is.
+ *
+ * Programs write to the current table. User space makes the other one current, by which the kernel
+ * waits until no program uses the first any more, and empties that one.
+ */
+#include "kernel.h"
+#include "parse.h"
+
+#define XDP_PASS 2
+#define TCX_NEXT -1
+#define BPF_NOEXIST 1
+/* Bytes of headers that are asked for where they lie in pages. */
+#define FLOWS_PULLED 512u
+
+/* include/uapi/linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+};
+struct xdp_md {
+	__u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
+};
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct flows_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set before load */
+	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
+	__uint(value_size, sizeof(struct netto_flow));
+};
+struct flows_table flows_one SEC(".maps"), flows_two SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__array(values, struct flows_table);
+} flows_current SEC(".maps") = { .values = { &flows_one } };
+
+/* Ports of first fragments. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct netto_flow_fragment);
+	__type(value, __u64);
+} flows_fragments SEC(".maps");
+
+/* One for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the possible CPUs before load */
+	__type(key, __u32);
+	__type(value, struct netto_flow_totals);
+} flows_totals SEC(".maps");
+
+/* Kernels with preemptible softirqs may run two programs of one CPU at once: all adding is atomic. */
+static __always_inline void flows_add(__u64 *packets, __u64 *bytes, __u64 more, __u64 more_bytes)
+{
+	__sync_fetch_and_add(packets, more);
+	__sync_fetch_and_add(bytes, more_bytes);
+}
+
+static __always_inline void flows_mark(__u64 *marks, __u64 mark)
+{
+	if (~*marks & mark)
+		__sync_fetch_and_or(marks, mark);
+}
+
+static __always_inline void flows_update(struct netto_flow *flow, const struct netto_flow_packet *packet,
+					 __u64 packets, __u64 bytes, __u64 now)
+{
+	flows_add(&flow->packets, &flow->bytes, packets, bytes);
+	if (now > flow->last_ns)
+		flow->last_ns = now;
+	flows_mark(&flow->tcp_flags, packet->tcp_flags);
+	flows_mark(&flow->dscps, 1ULL << (packet->tos >> 2 & 63));
+	flows_mark(&flow->ttls[packet->ttl >> 6 & 3], 1ULL << (packet->ttl & 63));
+}
+
+/* Returns whether the packet is in the table. */
+static __always_inline bool flows_record(const struct netto_flow_packet *packet, __u64 packets,
+					 __u64 bytes)
+{
+	__u64 now = bpf_ktime_get_ns(), ttl = 1ULL << (packet->ttl & 63);
+	__u32 zero = 0, group = packet->ttl >> 6 & 3;
+	void *table = bpf_map_lookup_elem(&flows_current, &zero);
+	struct netto_flow *flow;
+
+	if (!table)
+		return false;
+	flow = bpf_map_lookup_elem(table, packet);
+	if (!flow) {
+		struct netto_flow fresh = {
+			.packets = packets,
+			.bytes = bytes,
+			.first_ns = now,
+			.last_ns = now,
+			.tcp_flags = packet->tcp_flags,
+			.dscps = 1ULL << (packet->tos >> 2 & 63),
+			.ttls = {
+				group == 0 ? ttl : 0,
+				group == 1 ? ttl : 0,
+				group == 2 ? ttl : 0,
+				group == 3 ? ttl : 0,
+			},
+		};
+
+		if (!bpf_map_update_elem(table, packet, &fresh, BPF_NOEXIST))
+			return true;
+		/* Another CPU was faster, or the table is full. */
+		flow = bpf_map_lookup_elem(table, packet);
+		if (!flow)
+			return false;
+	}
+	flows_update(flow, packet, packets, bytes, now);
+	return true;
+}
+
+/* Gives later fragments the ports of the first. */
+static __always_inline void flows_join(struct netto_flow_packet *packet)
+{
+	struct netto_flow_fragment fragment;
+	__u64 talk = packet->talk & FLOWS_OF_FIRST_FRAGMENT, *first;
+
+	flows_fragment(packet, &fragment);
+	if (packet->fragment == NETTO_FLOWS_FIRST_FRAGMENT) {
+		bpf_map_update_elem(&flows_fragments, &fragment, &talk, 0);
+		return;
+	}
+	first = bpf_map_lookup_elem(&flows_fragments, &fragment);
+	if (first)
+		packet->talk = (packet->talk & ~FLOWS_OF_FIRST_FRAGMENT) | *first;
+}
+
+static __always_inline void flows_see(int outcome, struct netto_flow_packet *packet, __u32 interface,
+				      __u64 direction, __u32 frame_bytes, __u64 segments)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct netto_flow_totals *totals = bpf_map_lookup_elem(&flows_totals, &cpu);
+	__u64 bytes;
+
+	if (!totals)
+		return;
+	if (outcome == NETTO_FLOWS_MALFORMED) {
+		flows_add(&totals->malformed_packets, &totals->malformed_bytes, 1, frame_bytes);
+		return;
+	}
+	if (outcome == NETTO_FLOWS_OTHER) {
+		flows_add(&totals->other_packets, &totals->other_bytes, 1, frame_bytes);
+		return;
+	}
+	packet->talk |= direction << 48;
+	packet->place |= interface;
+	if (packet->fragment)
+		flows_join(packet);
+	/* Joined segments become as many packets on the wire, each with its own headers. */
+	bytes = packet->ip_bytes + (segments - 1) * packet->header_bytes;
+	flows_add(&totals->packets, &totals->ip_bytes, segments, bytes);
+	if (!flows_record(packet, segments, bytes))
+		flows_add(&totals->lost_packets, &totals->lost_bytes, segments, bytes);
+}
+
+SEC("xdp")
+int netto_flows_xdp(struct xdp_md *context)
+{
+	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
+	struct netto_flow_packet packet;
+	__u32 bytes = end - at;
+	int outcome = flows_parse(at, end, bytes, 0, &packet);
+
+	flows_see(outcome, &packet, context->ingress_ifindex, NETTO_FLOWS_IN, bytes, 1);
+	return XDP_PASS;
+}
+
+static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_flow_packet *packet)
+{
+	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_FLOWS_VLAN : 0;
+
+	if (!packet)
+		return NETTO_FLOWS_MALFORMED;
+	return flows_parse(at, end, skb->len, tag, packet);
+}
+
+static __always_inline int flows_at_tcx(struct __sk_buff *skb, __u64 direction)
+{
+	struct netto_flow_packet packet;
+	__u32 bytes = skb->len, size = skb->gso_size, segments = 1;
+	int outcome = flows_parse_skb(skb, &packet);
+
+	/* Headers that lie in pages are moved to where they can be read, as the stack does later. */
+	if (outcome == NETTO_FLOWS_MALFORMED && skb->data_end - skb->data < bytes) {
+		bpf_skb_pull_data(skb, bytes < FLOWS_PULLED ? bytes : FLOWS_PULLED);
+		outcome = flows_parse_skb(skb, &packet);
+	}
+	if (size && outcome == NETTO_FLOWS_PARSED) {
+		segments = skb->gso_segs;
+		if (!segments && packet.ip_bytes > packet.header_bytes)
+			segments = (packet.ip_bytes - packet.header_bytes + size - 1) / size;
+		if (!segments)
+			segments = 1;
+	}
+	flows_see(outcome, &packet, skb->ifindex, direction, bytes, segments);
+	return TCX_NEXT;
+}
+
+SEC("tcx/ingress")
+int netto_flows_in(struct __sk_buff *skb)
+{
+	return flows_at_tcx(skb, NETTO_FLOWS_IN);
+}
+
+SEC("tcx/egress")
+int netto_flows_out(struct __sk_buff *skb)
+{
+	return flows_at_tcx(skb, NETTO_FLOWS_OUT);
+}

@@ -1,0 +1,398 @@
+//! What `netto flows` prints: a table of conversations, or all flows as JSON. Pure.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use crate::conversations::{Amount, Conversation, EndPoint};
+use crate::flow::Direction;
+use crate::kernel::collector::Totals;
+use crate::records::{LeftOut, Records};
+use crate::table::{End, Record};
+
+/// Names of TCP's flags by their bits, from the lowest.
+const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+/// Columns for an end, and for a figure.
+const END: usize = 44;
+const FIGURE: usize = 9;
+
+/// What was measured.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    /// Interfaces, or the file.
+    pub source: String,
+    pub seconds: f64,
+    /// Names by index.
+    pub interfaces: Vec<(u32, String)>,
+    pub totals: Totals,
+    pub notes: Vec<String>,
+    /// What is added to the times of packets to have those of the day.
+    pub unix_offset_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    source: &'a str,
+    seconds: f64,
+    totals: Totals,
+    not_listed: LeftOut,
+    notes: Vec<String>,
+    flows: Vec<Flow<'a>>,
+}
+
+/// A record as JSON. What its protocol does not have is absent.
+#[derive(Debug, Serialize)]
+struct Flow<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'static str>,
+    vlans: Vec<u16>,
+    protocol: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_name: Option<&'static str>,
+    source: IpAddr,
+    destination: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination_port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+    packets: u64,
+    bytes: u64,
+    first_unix_ns: u64,
+    last_unix_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp_flags: Option<Vec<&'static str>>,
+    dscps: Vec<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least_ttl: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    greatest_ttl: Option<u8>,
+    end: &'static str,
+}
+
+impl Measured {
+    fn interface(&self, index: u32) -> Option<&str> {
+        let found = self.interfaces.iter().find(|(own, _)| *own == index);
+        found.map(|(_, name)| name.as_str())
+    }
+
+    fn flow(&self, record: &Record) -> Flow<'_> {
+        let (key, counts) = (&record.key, &record.counts);
+        let (ports, message) = (key.ports(), key.type_and_code());
+        let ttls = counts.ttl_range();
+        let unix_ns = |ns: u64| ns.saturating_add(self.unix_offset_ns);
+        let flags = |bits: u64| {
+            let set = TCP_FLAGS.iter().enumerate();
+            let set = set.filter(|(bit, _)| bits >> bit & 1 == 1);
+            set.map(|(_, name)| *name).collect()
+        };
+        Flow {
+            interface: self.interface(key.interface()),
+            direction: key.direction().map(|direction| match direction {
+                Direction::In => "in",
+                Direction::Out => "out",
+            }),
+            vlans: key.vlans().collect(),
+            protocol: key.protocol(),
+            protocol_name: protocol_name(key.protocol()),
+            source: key.source(),
+            destination: key.destination(),
+            source_port: ports.map(|[source, _]| source),
+            destination_port: ports.map(|[_, destination]| destination),
+            r#type: message.map(|[own, _]| own),
+            code: message.map(|[_, code]| code),
+            packets: counts.packets,
+            bytes: counts.bytes,
+            first_unix_ns: unix_ns(counts.first_ns),
+            last_unix_ns: unix_ns(counts.last_ns),
+            tcp_flags: (key.protocol() == 6).then(|| flags(counts.tcp_flags)),
+            dscps: counts.dscps().collect(),
+            least_ttl: ttls.map(|[least, _]| least),
+            greatest_ttl: ttls.map(|[_, greatest]| greatest),
+            end: end_name(record.end),
+        }
+    }
+
+    /// What the user has to know of it.
+    pub(crate) fn all_notes(&self, left_out: &LeftOut) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        let (packets, bytes) = (self.totals.lost_packets, self.totals.lost_bytes);
+        if packets > 0 {
+            notes.push(format!(
+                "{packets} packets with {bytes} bytes are in no flow, because the table was full: \
+                 --flows-max sets its size"
+            ));
+        }
+        if left_out.records > 0 {
+            let LeftOut {
+                records,
+                packets,
+                bytes,
+            } = left_out;
+            notes.push(format!(
+                "{records} flows with {packets} packets and {bytes} bytes are not listed: \
+                 --flows-max sets how many are"
+            ));
+        }
+        notes
+    }
+
+    /// All flows as JSON.
+    ///
+    /// # Errors
+    /// None that can be thought of.
+    pub(crate) fn json(&self, records: &Records) -> serde_json::Result<String> {
+        let mut listed: Vec<&Record> = records.listed.iter().collect();
+        listed.sort_by_key(|record| record.counts.first_ns);
+        serde_json::to_string(&Json {
+            source: &self.source,
+            seconds: self.seconds,
+            totals: self.totals,
+            not_listed: records.left_out,
+            notes: self.all_notes(&records.left_out),
+            flows: listed.into_iter().map(|own| self.flow(own)).collect(),
+        })
+    }
+
+    /// The largest conversations as a table; amounts are divided by so many seconds, if any.
+    pub(crate) fn table(
+        &self,
+        conversations: &[Conversation],
+        lines: usize,
+        per_seconds: Option<f64>,
+        left_out: &LeftOut,
+    ) -> String {
+        let Totals {
+            packets,
+            bytes,
+            malformed_packets,
+            other_packets,
+            ..
+        } = self.totals;
+        let rate = if per_seconds.is_some() { "/s" } else { "" };
+        // Writing to a string cannot fail.
+        let mut text = format!(
+            "netto flows · {} · {:.1} s · {} conversations · {} packets, {}B",
+            self.source,
+            self.seconds,
+            conversations.len(),
+            packets,
+            scaled(bytes as f64),
+        );
+        for (count, what) in [(malformed_packets, "malformed"), (other_packets, "not IP")] {
+            if count > 0 {
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
+        let _ = write!(text, "\n\n{:<9}{:<END$}{:<END$}", "protocol", "from", "to");
+        for what in ["→ packets", "← packets", "→ bytes", "← bytes"] {
+            let _ = write!(
+                text,
+                "{:>width$}",
+                format!("{what}{rate}"),
+                width = FIGURE + 4
+            );
+        }
+        text.push('\n');
+        for own in conversations.iter().take(lines) {
+            let number = own.protocol.to_string();
+            let name = protocol_name(own.protocol).unwrap_or(&number);
+            let mut from = end_text(own.ends[0]);
+            if let (Some(name), true) = (self.interface(own.interface), self.interfaces.len() > 1) {
+                from = format!("{name} {from}");
+            }
+            if !own.vlans.is_empty() {
+                let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
+                from = format!("{from} vlan {}", vlans.join("."));
+            }
+            let _ = write!(text, "{name:<9}{from:<END$}{:<END$}", end_text(own.ends[1]));
+            let [there, back] = own.amounts;
+            let packets = |amount: Amount| amount.packets;
+            let bytes = |amount: Amount| amount.bytes;
+            for amount in [packets(there), packets(back), bytes(there), bytes(back)] {
+                let amount = scaled(amount as f64 / per_seconds.unwrap_or(1.0));
+                let _ = write!(text, "{amount:>width$}", width = FIGURE + 4);
+            }
+            text.push('\n');
+        }
+        for note in self.all_notes(left_out) {
+            let _ = writeln!(text, "\nnote: {note}.");
+        }
+        text
+    }
+}
+
+fn end_text((address, port): EndPoint) -> String {
+    match (address, port) {
+        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
+        (address, Some(port)) => format!("{address}:{port}"),
+        (address, None) => address.to_string(),
+    }
+}
+
+/// A number with at most four digits and its prefix.
+fn scaled(value: f64) -> String {
+    let mut value = value;
+    for prefix in ["", "k", "M", "G", "T"] {
+        if value < 999.5 || prefix == "T" {
+            let digits = usize::from(value < 99.95 && !(prefix.is_empty() && value.fract() == 0.0));
+            return format!("{value:.digits$} {prefix}");
+        }
+        value /= 1000.0;
+    }
+    String::new()
+}
+
+fn protocol_name(number: u8) -> Option<&'static str> {
+    Some(match number {
+        1 => "icmp",
+        2 => "igmp",
+        6 => "tcp",
+        17 => "udp",
+        47 => "gre",
+        50 => "esp",
+        58 => "icmpv6",
+        89 => "ospf",
+        132 => "sctp",
+        136 => "udplite",
+        _ => return None,
+    })
+}
+
+fn end_name(end: End) -> &'static str {
+    match end {
+        End::UnderWay => "under_way",
+        End::Idle => "idle",
+        End::Active => "active",
+        End::Closed => "closed",
+        End::NoRoom => "no_room",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversations::{self, Sort};
+    use crate::flow::Frame;
+    use crate::frames::{ethernet, ipv4, ipv6, tcp, with_ports};
+    use crate::kernel::parser::parse;
+
+    fn record(frame: &[u8], at_ns: u64) -> Record {
+        match parse(frame, frame.len() as u32) {
+            Frame::Packet(packet) => Record {
+                key: packet.key(),
+                counts: packet.counts(at_ns),
+                end: End::Closed,
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn records(most: usize) -> Records {
+        let segment = tcp([40_000, 443], 0x12, 0, &[0; 1_460]);
+        let tags = [(0x88a8, 100), (0x8100, 5)];
+        let mut records = Records::new(most);
+        records.extend([
+            record(&ethernet(&tags, 0x0800, &ipv4(0, 0, 6, &segment)), 7),
+            record(
+                &ethernet(&[], 0x86dd, &ipv6(58, &with_ports([0x8000, 0], 8, &[]))),
+                3,
+            ),
+            record(
+                &ethernet(&[], 0x86dd, &ipv6(17, &with_ports([1, 53], 8, &[]))),
+                5,
+            ),
+        ]);
+        records
+    }
+
+    fn measured() -> Measured {
+        Measured {
+            source: "x.pcap".to_owned(),
+            seconds: 2.0,
+            totals: Totals {
+                packets: 5,
+                bytes: 1_640,
+                lost_packets: 2,
+                lost_bytes: 44,
+                ..Totals::default()
+            },
+            unix_offset_ns: 1_000,
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn json_has_what_the_protocol_has_and_flows_in_the_order_of_time() {
+        let json = measured().json(&records(9)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let flows = &json["flows"];
+        let names = [0_usize, 1, 2].map(|at| flows[at]["protocol_name"].as_str().unwrap());
+        assert_eq!(names, ["icmpv6", "udp", "tcp"]);
+        let of_tcp = serde_json::json!({
+            "vlans": [100, 5], "protocol": 6, "protocol_name": "tcp",
+            "source": "192.0.2.1", "destination": "192.0.2.2",
+            "source_port": 40_000, "destination_port": 443,
+            "packets": 1, "bytes": 1_500, "first_unix_ns": 1_007, "last_unix_ns": 1_007,
+            "tcp_flags": ["syn", "ack"], "dscps": [46], "least_ttl": 61, "greatest_ttl": 61,
+            "end": "closed",
+        });
+        assert_eq!(flows[2], of_tcp);
+        assert_eq!(
+            (&flows[0]["type"], &flows[0]["code"]),
+            (&128.into(), &0.into())
+        );
+        assert!(flows[0].get("source_port").is_none() && flows[1].get("tcp_flags").is_none());
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_its_amount() {
+        let records = records(1);
+        let notes = measured().all_notes(&records.left_out).join("\n");
+        assert!(
+            notes.contains("2 packets with 44 bytes are in no flow"),
+            "{notes}"
+        );
+        assert!(
+            notes.contains("2 flows with 2 packets and 96 bytes are not listed"),
+            "{notes}"
+        );
+        let quiet = Measured::default();
+        assert_eq!(quiet.all_notes(&LeftOut::default()), [""; 0]);
+    }
+
+    #[test]
+    fn the_table_has_the_largest_conversations_and_their_rates() {
+        let records = records(9);
+        let flows = records.listed.iter().map(|own| (own.key, own.counts));
+        let conversations = conversations::of(flows, Sort::Bytes);
+        let text = measured().table(&conversations, 1, Some(0.5), &LeftOut::default());
+        let row = text.lines().find(|line| line.starts_with("tcp")).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let ends = ["tcp", "192.0.2.1:40000", "vlan", "100.5", "192.0.2.2:443"];
+        assert_eq!(words[..5], ends);
+        assert_eq!(words[5..], ["2", "0", "3.0", "k", "0"], "{row}");
+        assert!(!text.contains("udp"), "one line was asked for: {text}");
+    }
+
+    #[test]
+    fn figures_have_a_prefix() {
+        for (value, text) in [
+            (0.0, "0 "),
+            (7.0, "7 "),
+            (0.25, "0.2 "),
+            (999.0, "999 "),
+            (999.9, "1.0 k"),
+            (99_990.0, "100 k"),
+            (1.5e15, "1500 T"),
+        ] {
+            assert_eq!(scaled(value), text);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! `netto flows` at a real interface: frames that were made for it have their flows, to the packet and
+//! the byte, by either hook; what has no flow is counted; and nothing stays behind.
+
+use std::collections::BTreeMap;
+use std::io::BufRead as _;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::query::ProgInfoIter;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrLike as _, sendto, socket,
+};
+use serde_json::Value;
+
+use crate::child::{self, Owned};
+use crate::daemon;
+use crate::lab::Network;
+use crate::lab_itself::needs_kernel;
+use crate::traffic;
+use crate::trial::Test;
+
+#[allow(dead_code, reason = "the parser's own tests use the rest")]
+#[path = "../../crates/features/flows/src/frames.rs"]
+pub mod frames;
+
+use frames::{ethernet, extension, ipv4, ipv6, tcp, with_ports};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "flow_table::each_packet_is_counted_to_its_flow_by_either_hook",
+        tools: &["ip"],
+        body: || ["xdp", "tc"].into_iter().try_for_each(counted),
+    },
+    Test {
+        name: "flow_table::every_frame_that_is_cut_off_is_malformed",
+        tools: &["ip"],
+        body: cut_off,
+    },
+    Test {
+        name: "flow_table::what_a_full_table_loses_is_counted_and_sums_are_right",
+        tools: &["ip"],
+        body: full,
+    },
+    Test {
+        name: "flow_table::an_xdp_program_that_is_there_stays_and_tc_sees_the_packets",
+        tools: &["ip"],
+        body: beside,
+    },
+    Test {
+        name: "flow_table::no_program_is_left_after_sigkill",
+        tools: &["ip"],
+        body: killed,
+    },
+];
+
+const LIMIT: Duration = Duration::from_secs(20);
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const PORTS: [u16; 2] = [40_000, 443];
+/// The begin of the addresses of these tests' frames; a namespace has packets of its own.
+const OWN: [&str; 2] = ["192.0.2.", "2001:db8:"];
+
+/// Sends the frames that standard input has in hexadecimal, one a line: the agent's part.
+pub fn send_frames(device: &str) -> Result<()> {
+    let mut addresses = getifaddrs()?.filter(|own| own.interface_name == device);
+    let link = addresses.find_map(|own| own.address?.as_link_addr().copied());
+    let link = link.with_context(|| format!("no device {device}"))?;
+    ensure!(link.family() == Some(AddressFamily::Packet));
+    let socket = socket(
+        AddressFamily::Packet,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let digits = (0..line.len()).step_by(2);
+        let frame: Result<Vec<u8>, _> = digits
+            .map(|at| u8::from_str_radix(&line[at..at + 2], 16))
+            .collect();
+        sendto(socket.as_raw_fd(), &frame?, &link, MsgFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Two hosts, of which the left one sends nothing of its own.
+pub fn network() -> Result<Network> {
+    let network = Network::direct()?;
+    let off = network.left.sysctl("net/ipv6/conf/lan/disable_ipv6", "1");
+    off.map(|()| network)
+}
+
+/// `netto flows` at the receiver's device.
+pub struct Flows {
+    process: Owned,
+    /// What it has said at its start.
+    said: String,
+}
+
+impl Flows {
+    /// Starts it with these options, and waits until it measures.
+    pub fn start(network: &Network, options: &[&str]) -> Result<Flows> {
+        let binary = daemon::binary();
+        let mut command = network.right.command(&binary.to_string_lossy());
+        command.args(["flows", "lan", "--json", "--seconds", "300"]);
+        let mut process = Owned::start(command.args(options))?;
+        let said = child::eventually(LIMIT, || {
+            let ended = process.try_wait()?;
+            let said = process.stderr();
+            ensure!(
+                ended.is_none() || said.contains("at most"),
+                "it ended: {said}"
+            );
+            let is_ready = said.contains("at most");
+            is_ready.then_some(said).context("it does not measure")
+        })?;
+        Ok(Flows { process, said })
+    }
+
+    /// Ends it by Ctrl+C, and reads what it prints.
+    pub fn finish(mut self) -> Result<Value> {
+        self.process.signal("INT")?;
+        let status = self.process.wait(LIMIT)?;
+        let (out, err) = (self.process.stdout(), self.process.stderr());
+        ensure!(status.success(), "{status}: {err}");
+        serde_json::from_str(&out).with_context(|| format!("no JSON: {out}"))
+    }
+}
+
+/// Sends frames from left to right, and waits until they are there.
+fn send(network: &Network, frames: &[Vec<u8>]) -> Result<()> {
+    let before = network.right.received_packets("lan")?;
+    let hex = |frame: &Vec<u8>| frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines: Vec<String> = frames.iter().map(hex).collect();
+    let own = std::env::current_exe()?;
+    let own = own.to_string_lossy();
+    let orders = format!("{}\n", lines.join("\n"));
+    network
+        .left
+        .feed(&own, &["agent", "frames", "lan"], &orders)?;
+    child::eventually(LIMIT, || {
+        let came = network.right.received_packets("lan")? - before;
+        ensure!(came >= frames.len() as u64, "{came} of {}", frames.len());
+        Ok(())
+    })
+}
+
+/// A flow without its times.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Seen {
+    protocol: u64,
+    ports: Vec<u64>,
+    message: Vec<u64>,
+    vlans: Vec<u64>,
+    flags: Vec<String>,
+    packets: u64,
+    bytes: u64,
+}
+
+fn numbers(value: &Value) -> Vec<u64> {
+    let values = value.as_array().into_iter().flatten();
+    values.filter_map(Value::as_u64).collect()
+}
+
+fn seen(flow: &Value) -> Seen {
+    let all = |names: [&str; 2]| {
+        names
+            .iter()
+            .filter_map(|name| flow[name].as_u64())
+            .collect()
+    };
+    let flags = flow["tcp_flags"].as_array().into_iter().flatten();
+    Seen {
+        protocol: flow["protocol"].as_u64().unwrap_or_default(),
+        ports: all(["source_port", "destination_port"]),
+        message: all(["type", "code"]),
+        vlans: numbers(&flow["vlans"]),
+        flags: flags.filter_map(Value::as_str).map(str::to_owned).collect(),
+        packets: flow["packets"].as_u64().unwrap_or_default(),
+        bytes: flow["bytes"].as_u64().unwrap_or_default(),
+    }
+}
+
+/// The flows of these tests' frames.
+fn own_flows(measured: &Value) -> impl Iterator<Item = &Value> {
+    let flows = measured["flows"].as_array().into_iter().flatten();
+    flows.filter(|flow| {
+        let source = flow["source"].as_str().unwrap_or_default();
+        OWN.iter().any(|own| source.starts_with(own))
+    })
+}
+
+fn counted(hook: &str) -> Result<()> {
+    if hook == "tc" {
+        needs_kernel(6, 6, "tcx")?;
+    }
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-at", hook])?;
+    let by = if hook == "xdp" { "XDP" } else { "tc" };
+    ensure!(
+        flows.said.contains(&format!("received by {by}")),
+        "{}",
+        flows.said
+    );
+    let udp = with_ports(PORTS, 8, &[0; 20]);
+    let of_four = |own: &[u8]| ethernet(&[], IPV4, own);
+    let tagged = |own: &[u8]| ethernet(&[(0x8100, 7)], IPV4, own);
+    let frames = [
+        of_four(&ipv4(0, 0, 17, &udp)),
+        of_four(&ipv4(2, 0, 17, &udp)),
+        tagged(&ipv4(0, 0, 17, &udp)),
+        of_four(&ipv4(0, 0, 6, &tcp(PORTS, 0x02, 2, &[]))),
+        of_four(&ipv4(0, 0, 6, &tcp(PORTS, 0x18, 0, &[0; 100]))),
+        of_four(&ipv4(0, 0, 6, &tcp(PORTS, 0x11, 0, &[]))),
+        of_four(&ipv4(0, 0, 1, &with_ports([0x0301, 0], 8, &[]))),
+        // A packet in three fragments, whose later ones have no ports.
+        of_four(&ipv4(0, 0x2000, 132, &with_ports(PORTS, 12, &[0; 12]))),
+        of_four(&ipv4(0, 0x2003, 132, &[0; 24])),
+        of_four(&ipv4(0, 6, 132, &[0; 5])),
+        ethernet(
+            &[],
+            IPV6,
+            &ipv6(0, &extension(60, 8, &extension(17, 16, &udp))),
+        ),
+        ethernet(&[], IPV6, &ipv6(17, &udp)),
+        ethernet(&[], 0x88b5, &[0; 50]),
+    ];
+    send(&network, &frames)?;
+    let measured = flows.finish()?;
+    let mut found: Vec<Seen> = own_flows(&measured).map(seen).collect();
+    found.sort();
+    let ports: Vec<u64> = PORTS.iter().map(|port| u64::from(*port)).collect();
+    let flow = |protocol, packets, bytes| Seen {
+        protocol,
+        ports: ports.clone(),
+        packets,
+        bytes,
+        ..Seen::default()
+    };
+    let flags = ["fin", "syn", "psh", "ack"].map(str::to_owned);
+    let mut expected = vec![
+        flow(17, 2, 48 + 56),
+        flow(17, 2, 92 + 68),
+        Seen {
+            vlans: vec![7],
+            ..flow(17, 1, 48)
+        },
+        Seen {
+            flags: flags.to_vec(),
+            ..flow(6, 3, 48 + 140 + 40)
+        },
+        Seen {
+            message: vec![3, 1],
+            ports: vec![],
+            ..flow(1, 1, 28)
+        },
+        flow(132, 3, 44 + 44 + 25),
+    ];
+    expected.sort();
+    ensure!(
+        found == expected,
+        "by {hook}: {found:#?}, not {expected:#?}"
+    );
+    for flow in own_flows(&measured) {
+        ensure!(
+            flow["direction"] == "in" && flow["interface"] == "lan",
+            "{flow}"
+        );
+        ensure!(
+            flow["dscps"] == serde_json::json!([frames::TOS >> 2]),
+            "{flow}"
+        );
+        ensure!(flow["least_ttl"] == frames::TTL, "{flow}");
+    }
+    let totals = &measured["totals"];
+    ensure!(totals["other_packets"].as_u64() >= Some(1), "{totals}");
+    ensure!(totals["malformed_packets"] == 0, "{totals}");
+    ensure!(totals["lost_packets"] == 0, "{totals}");
+    Ok(())
+}
+
+fn cut_off() -> Result<()> {
+    let udp = with_ports(PORTS, 8, &[0; 4]);
+    let whole = [
+        ethernet(&[(0x88a8, 1), (0x8100, 2)], IPV4, &ipv4(3, 0, 17, &udp)),
+        ethernet(&[], IPV4, &ipv4(0, 0, 6, &tcp(PORTS, 0x02, 2, &[]))),
+        ethernet(
+            &[],
+            IPV6,
+            &ipv6(0, &extension(60, 8, &extension(17, 16, &udp))),
+        ),
+        ethernet(&[], IPV6, &ipv6(58, &with_ports([0x8000, 0], 8, &[]))),
+    ];
+    // The kernel sends no frame without an Ethernet header.
+    let cut = |frame: &Vec<u8>| -> Vec<_> {
+        (14..frame.len())
+            .map(|bytes| frame[..bytes].to_vec())
+            .collect()
+    };
+    let frames: Vec<Vec<u8>> = whole.iter().flat_map(cut).collect();
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-at", "xdp"])?;
+    send(&network, &frames)?;
+    let measured = flows.finish()?;
+    let malformed = measured["totals"]["malformed_packets"].as_u64();
+    ensure!(
+        malformed == Some(frames.len() as u64),
+        "{malformed:?} of {}",
+        frames.len()
+    );
+    let bytes: usize = frames.iter().map(Vec::len).sum();
+    ensure!(measured["totals"]["malformed_bytes"] == bytes, "{measured}");
+    ensure!(own_flows(&measured).count() == 0, "{measured}");
+    Ok(())
+}
+
+fn full() -> Result<()> {
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-max", "8"])?;
+    let frame = |port: u16| {
+        let udp = with_ports([port, 53], 8, &[0; 7]);
+        ethernet(&[], IPV4, &ipv4(0, 0, 17, &udp))
+    };
+    send(&network, &(1..=2_000).map(frame).collect::<Vec<_>>())?;
+    let measured = flows.finish()?;
+    let number = |value: &Value| value.as_u64().context("no number");
+    let totals = &measured["totals"];
+    for what in ["packets", "bytes"] {
+        let listed = measured["flows"].as_array().into_iter().flatten();
+        let listed: u64 = listed.filter_map(|flow| flow[what].as_u64()).sum();
+        let others = number(&measured["not_listed"][what])?;
+        let lost = number(&totals[format!("lost_{what}")])?;
+        let all = number(&totals[what])?;
+        ensure!(all == listed + others + lost, "{what}: {measured}");
+        ensure!(lost > 0, "nothing is lost: {measured}");
+    }
+    ensure!(number(&totals["packets"])? >= 2_000, "{totals}");
+    let notes = measured["notes"].to_string();
+    ensure!(notes.contains("because the table was full"), "{notes}");
+    Ok(())
+}
+
+fn beside() -> Result<()> {
+    needs_kernel(6, 6, "tcx")?;
+    let network = network()?;
+    let _other = traffic::agent(&network.right, &["attach", "xdp-generic", "lan"])?;
+    let flows = Flows::start(&network, &[])?;
+    for part in ["another XDP program is there", "received by tc"] {
+        ensure!(flows.said.contains(part), "{part}: {}", flows.said);
+    }
+    let udp = ethernet(&[], IPV4, &ipv4(0, 0, 17, &with_ports(PORTS, 8, &[])));
+    send(&network, &[udp])?;
+    ensure!(own_flows(&flows.finish()?).count() == 1);
+    let device = network.right.ip("-details link show lan")?;
+    ensure!(
+        device.contains("xdpgeneric"),
+        "the other program is gone: {device}"
+    );
+    Ok(())
+}
+
+/// Programs of `netto flows` in the kernel, by name.
+fn programs() -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    let names = ProgInfoIter::default().map(|info| info.name.to_string_lossy().into_owned());
+    for name in names.filter(|name| name.starts_with("netto_flows")) {
+        *found.entry(name).or_default() += 1;
+    }
+    found
+}
+
+fn killed() -> Result<()> {
+    let network = network()?;
+    let mut flows = Flows::start(&network, &[])?;
+    ensure!(!programs().is_empty(), "it measures without a program");
+    flows.process.signal("KILL")?;
+    flows.process.wait(LIMIT)?;
+    child::eventually(LIMIT, || {
+        let left = programs();
+        ensure!(left.is_empty(), "{left:?}");
+        Ok(())
+    })
+}
