@@ -1,16 +1,16 @@
 //! The programs (`flows.bpf.c`) at interfaces, and their tables.
 
 use std::io::ErrorKind;
-use std::mem::MaybeUninit;
 use std::ops::AddAssign;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, bail};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags};
 use netto_sys::interface_links::{self, Hook, InterfaceLink};
 use netto_sys::mapped::MappedArray;
+use netto_sys::skeleton;
 use serde::Serialize;
 
 use crate::abi;
@@ -90,9 +90,7 @@ impl Collector {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn load(most_flows: u32, possible_cpus: usize) -> anyhow::Result<Collector> {
-        // The skeleton borrows its storage, whose few bytes stay for the process's lifetime.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = FlowsSkelBuilder::default().open(storage)?;
+        let mut open = skeleton::open::<FlowsSkelBuilder>()?;
         let maps = &mut open.maps;
         maps.flows_one.set_max_entries(most_flows)?;
         maps.flows_two.set_max_entries(most_flows)?;
