@@ -1,5 +1,6 @@
 //! Packets from a capture file, by the parser of the programs.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -7,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use pcap_file::pcap::PcapReader;
 use pcap_file::{DataLink, TsResolution};
-use rustc_hash::FxHashMap;
 
 use crate::flow::{Fragment, FragmentId, Frame, Packet};
 use crate::kernel::collector::Totals;
@@ -33,7 +33,7 @@ pub(crate) struct Capture {
 
 /// The ports of first fragments.
 #[derive(Debug, Default)]
-struct Fragments(FxHashMap<FragmentId, u64>);
+struct Fragments(HashMap<FragmentId, u64>);
 
 impl Fragments {
     /// Gives a later fragment the ports of the first.

@@ -1,9 +1,8 @@
 //! Conversations: the flows of both directions between two ends. Pure.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::net::IpAddr;
-
-use rustc_hash::FxHashMap;
 
 use crate::flow::{Counts, Direction, Key};
 
@@ -74,7 +73,7 @@ impl Conversation {
 
 /// The conversations of these flows, the largest first.
 pub(crate) fn of(flows: impl Iterator<Item = (Key, Counts)>, sort: Sort) -> Vec<Conversation> {
-    let mut sums: FxHashMap<Between, Sum> = FxHashMap::default();
+    let mut sums: HashMap<Between, Sum> = HashMap::new();
     for (key, counts) in flows {
         let ports = key.ports().map_or([None; 2], |ports| ports.map(Some));
         let mut ends = [(key.source(), ports[0]), (key.destination(), ports[1])];

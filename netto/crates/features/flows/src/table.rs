@@ -2,7 +2,7 @@
 //!
 //! The kernel's table holds what came since it was last emptied; here these parts are put together.
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use crate::flow::{Counts, Key};
 
@@ -58,7 +58,8 @@ pub(crate) struct UnderWay {
 pub(crate) struct Table {
     timeouts: Timeouts,
     most: usize,
-    under_way: FxHashMap<Key, UnderWay>,
+    /// Senders choose the keys: a hash that they cannot foresee.
+    under_way: HashMap<Key, UnderWay>,
     ended: Vec<Record>,
 }
 
@@ -83,7 +84,7 @@ impl Table {
         Table {
             timeouts,
             most,
-            under_way: FxHashMap::default(),
+            under_way: HashMap::new(),
             ended: Vec::new(),
         }
     }
