@@ -1,7 +1,8 @@
 //! Carries out `netto synth`: opens what is read and written, and reports.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal as _, Read, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -241,6 +242,15 @@ fn link(args: &SynthArgs, source: [u8; 6], destination: [u8; 6]) -> Link {
     }
 }
 
+/// Whether both names are of one regular file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| {
+        let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some((file.dev(), file.ino()))
+    };
+    file(one).is_some_and(|own| file(other) == Some(own))
+}
+
 /// Writes packets to a file, at once, with the times at which they would be sent.
 fn write(
     args: &SynthArgs,
@@ -251,6 +261,11 @@ fn write(
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
+    ensure!(
+        !is_same_file(&args.records, path),
+        "{} has the records: packets go to another file",
+        path.display()
+    );
     // The records are there before an old file is lost.
     let mut coming = packets.next()?;
     let file = File::create(path).with_context(failed)?;
@@ -296,4 +311,19 @@ fn write(
     summary.seconds = begun.elapsed().as_secs_f64();
     file.finish().with_context(failed)?;
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_not_written_over_by_whatever_name() {
+        let own = Path::new("Cargo.toml");
+        assert!(is_same_file(own, Path::new("./src/../Cargo.toml")));
+        assert!(!is_same_file(own, Path::new("src/lib.rs")));
+        assert!(!is_same_file(own, Path::new("there is no such file")));
+        let null = Path::new("/dev/null");
+        assert!(!is_same_file(null, null), "it loses nothing");
+    }
 }

@@ -16,8 +16,9 @@ const FIRST_DATA_SET: u16 = 256;
 /// The length of an element that says its own.
 const VARIABLE: u16 = 65535;
 const ENTERPRISE: u16 = 0x8000;
-/// More templates than an exporter has any use for.
+/// More templates, and more elements in one, than an exporter has any use for.
 const MOST_TEMPLATES: usize = 4096;
+const MOST_ELEMENTS: u16 = 1024;
 /// From 1900, the epoch of NTP, to 1970, seconds.
 const NTP_TO_UNIX: u64 = 2_208_988_800;
 
@@ -201,6 +202,12 @@ impl<R: Read> Ipfix<R> {
                     0 => Ok(()),
                     _ => Err(self.error(begin, format!("{id} is no number of a template"))),
                 };
+            }
+            if count > MOST_ELEMENTS {
+                let why = format!(
+                    "a template has {count} elements, and {MOST_ELEMENTS} at most are read"
+                );
+                return Err(self.error(begin, why));
             }
             let mut elements = Vec::new();
             for _ in 0..count {

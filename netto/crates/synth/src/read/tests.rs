@@ -297,6 +297,14 @@ fn data_without_its_template_is_an_error_and_the_next_message_is_read() {
 }
 
 #[test]
+fn a_template_of_more_elements_than_any_exporter_has_takes_no_memory() {
+    let endless = set(2, &template(300, &[(1, 0); 1025]));
+    let (good, wrong) = read(&[message(&[endless]), ipfix()].concat());
+    assert_eq!(good.len(), 3);
+    assert!(wrong[0].why.contains("1025 elements"), "{wrong:?}");
+}
+
+#[test]
 fn a_cut_at_any_byte_gives_what_is_before_it_and_tells_of_the_rest() {
     let whole = ipfix();
     let first = u16::from_be_bytes([whole[2], whole[3]]) as usize;
