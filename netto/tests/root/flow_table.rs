@@ -1,7 +1,7 @@
 //! `netto flows` at a real interface: frames that were made for it have their flows, to the packet and
 //! the byte, by either hook; what has no flow is counted; and nothing stays behind.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
@@ -361,24 +361,23 @@ fn beside() -> Result<()> {
     Ok(())
 }
 
-/// Programs of `netto flows` in the kernel, by name.
-fn programs() -> BTreeMap<String, usize> {
-    let mut found = BTreeMap::new();
-    let names = ProgInfoIter::default().map(|info| info.name.to_string_lossy().into_owned());
-    for name in names.filter(|name| name.starts_with("netto_flows")) {
-        *found.entry(name).or_default() += 1;
-    }
-    found
+/// Numbers of the programs of `netto flows` in the kernel.
+fn programs() -> BTreeSet<u32> {
+    let all = ProgInfoIter::default();
+    let own = all.filter(|info| info.name.to_string_lossy().starts_with("netto_flows"));
+    own.map(|info| info.id).collect()
 }
 
 fn killed() -> Result<()> {
     let network = network()?;
+    let before = programs();
     let mut flows = Flows::start(&network, &[])?;
-    ensure!(!programs().is_empty(), "it measures without a program");
+    let own = &programs() - &before;
+    ensure!(!own.is_empty(), "it measures without a program");
     flows.process.signal("KILL")?;
     flows.process.wait(LIMIT)?;
     child::eventually(LIMIT, || {
-        let left = programs();
+        let left = &programs() & &own;
         ensure!(left.is_empty(), "{left:?}");
         Ok(())
     })

@@ -475,7 +475,7 @@ impl Overhead {
         now_ns: u64,
         readers: &Readers,
     ) {
-        // A tick cannot come more often.
+        // Only perf's clock takes samples of windows: the scheduler's tick cannot come more often.
         let is_sampled =
             |cpu: &u32| readers.samplers.is_some() && !self.rates.of(*cpu as usize).is_look;
         let sampled: Vec<u32> = found.cpus.iter().copied().filter(is_sampled).collect();

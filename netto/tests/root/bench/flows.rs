@@ -63,9 +63,10 @@ fn one_by_one(program: &OwnedFd, frame: impl Fn(u16) -> Vec<u8>) -> Result<f64> 
 
 /// The program at received packets.
 fn program() -> Result<OwnedFd> {
-    let mut all = ProgInfoIter::default();
-    let found = all.find(|info| info.name == "netto_flows_xdp");
-    let id = found.context("netto flows has no XDP program")?.id;
+    let all = ProgInfoIter::default().filter(|info| info.name == "netto_flows_xdp");
+    // An earlier one may be there until the kernel has freed it; numbers grow.
+    let newest = all.map(|info| info.id).max();
+    let id = newest.context("netto flows has no XDP program")?;
     // SAFETY: the call takes no pointer.
     let descriptor = unsafe { bpf_prog_get_fd_by_id(id) };
     ensure!(descriptor >= 0, "the program has gone");

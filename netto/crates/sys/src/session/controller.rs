@@ -428,11 +428,10 @@ impl Worker {
 
     /// Ends the windows of a group that is removed.
     fn drop_windows(&mut self, group: Group) {
-        let (gone, left) = std::mem::take(&mut self.windows)
+        let (gone, left): (Vec<Window>, _) = std::mem::take(&mut self.windows)
             .into_iter()
             .partition(|window| window.group == group);
         self.windows = left;
-        let gone: Vec<Window> = gone;
         if let Some(samplers) = &mut self.window_samplers {
             gone.iter()
                 .filter(|window| window.from_ns.is_some())
