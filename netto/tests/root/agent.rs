@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    bpf, burn, churn, copies, cpus, flow_table, latency_depth, latency_talk, loads, messages, uring,
+    bpf, burn, child, churn, copies, cpus, flow_table, latency_depth, latency_talk, loads,
+    messages, uring,
 };
 
 /// No agent outlives this.
@@ -203,13 +204,39 @@ fn udp_flows(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Exactly this many small packets.
+/// As many packets as a CPU's backlog holds with room for those of others: half of
+/// `net.core.netdev_max_backlog`.
+const BURST: u64 = 500;
+/// Until the backlogs are worked off.
+const BACKLOG_LIMIT: Duration = Duration::from_secs(20);
+
+/// Exactly this many small packets, of which no backlog drops one.
 fn udp_count(to: SocketAddr, count: u64) -> Result<()> {
     let socket = UdpSocket::bind((any(to.ip()), 0))?;
-    for _ in 0..count {
+    for sent in 1..=count {
         socket.send_to(&[0x55; SMALL_BYTES], to)?;
+        if sent % BURST == 0 {
+            child::eventually(BACKLOG_LIMIT, || {
+                let waiting = in_backlogs()?;
+                ensure!(waiting == 0, "{waiting} packets wait in backlogs");
+                Ok(())
+            })?;
+        }
     }
     Ok(())
+}
+
+/// Packets that wait in the backlogs of all CPUs, of all namespaces.
+fn in_backlogs() -> Result<u64> {
+    /// `softnet_seq_show` in net/core/net-procfs.c.
+    const WAITING: usize = 11;
+    let text = std::fs::read_to_string("/proc/net/softnet_stat")?;
+    let waiting = text.lines().map(|cpu| {
+        let field = cpu.split_whitespace().nth(WAITING);
+        let field = field.context("this kernel does not tell how long backlogs are")?;
+        Ok(u64::from_str_radix(field, 16)?)
+    });
+    waiting.sum()
 }
 
 fn udp_sink(at: SocketAddr) -> Result<()> {

@@ -141,6 +141,48 @@ pub fn remove_leftovers() {
     }
 }
 
+/// A namespace whose device `lan` leads to a device of the host.
+pub struct Wire {
+    /// Sends to the host.
+    pub inside: Namespace,
+    /// The host's device.
+    pub device: String,
+    /// An address beyond it, which is not the host's.
+    pub nobody: IpAddr,
+}
+
+impl Wire {
+    /// A wire whose device no earlier one had: a device is there for some time after its
+    /// namespace was removed.
+    pub fn new() -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self::named(&format!("nt{}-{number}", std::process::id()))
+    }
+
+    /// A wire to a device of this name.
+    pub fn named(device: &str) -> Result<Self> {
+        let inside = Namespace::new()?;
+        let pair = format!(
+            "link add {device} type veth peer name lan netns {}",
+            inside.name
+        );
+        child::run(Command::new("ip").args(pair.split_whitespace()))?;
+        child::run(Command::new("ip").args(["link", "set", device, "up"]))?;
+        inside.ip("link set lan up")?;
+        inside.ip(&format!("address add {}/24 dev lan", v4([9, 1])))?;
+        let nobody = v4([9, 99]);
+        inside.ip(&format!(
+            "neighbour add {nobody} lladdr {NOBODY} dev lan nud permanent"
+        ))?;
+        Ok(Wire {
+            inside,
+            device: device.to_owned(),
+            nobody,
+        })
+    }
+}
+
 /// Two hosts and the network between them. Both have a device `lan`.
 pub struct Network {
     /// The sender.

@@ -1,13 +1,14 @@
 //! The work that was done: packets of CPUs and interfaces, packets that were dropped and why, and
 //! what a packet costs. What the tests send themselves is known to the packet.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::daemon::{Daemon, Shared};
-use crate::lab::{Namespace, Network, kernel_at_least};
+use crate::lab::{Network, Wire, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::measure::{self, Sample};
 use crate::trial::{NotOnThisKernel, Test};
@@ -44,27 +45,9 @@ pub const OTHERS: f64 = 150.0;
 const SETTLE: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// An interface of the host whose other end is in a namespace, with an address there and one of
-/// nobody beyond.
-struct Wire {
-    inside: Namespace,
-    nobody: String,
-}
-
-impl Wire {
-    fn new(name: &str) -> Result<Self> {
-        let inside = Namespace::new()?;
-        // The first process's namespace is the host's.
-        inside.ip(&format!("link add lan type veth peer name {name} netns 1"))?;
-        inside.ip("address add 10.77.9.1/24 dev lan")?;
-        inside.ip("link set lan up")?;
-        child::run(std::process::Command::new("ip").args(["link", "set", name, "up"]))?;
-        inside.ip("neighbour add 10.77.9.99 lladdr 02:00:00:00:77:77 dev lan nud permanent")?;
-        Ok(Wire {
-            inside,
-            nobody: "10.77.9.99:9".to_owned(),
-        })
-    }
+/// Where nobody listens, beyond the host's device.
+fn closed(wire: &Wire) -> String {
+    SocketAddr::new(wire.nobody, 9).to_string()
 }
 
 fn metrics(daemon: &Daemon) -> Result<Vec<Sample>> {
@@ -99,10 +82,9 @@ fn appears(daemon: &Daemon, name: &str) -> Result<Value> {
 }
 
 fn counted() -> Result<()> {
-    let name = format!("nt{}", std::process::id());
     let daemon = Shared::take()?;
-    let wire = Wire::new(&name)?;
-    let shown = appears(&daemon, &name)?;
+    let wire = Wire::new()?;
+    let shown = appears(&daemon, &wire.device)?;
     ensure!(
         shown["driver"] == "veth" && shown["is_hardware"] == false,
         "{shown}"
@@ -111,13 +93,13 @@ fn counted() -> Result<()> {
     std::thread::sleep(SETTLE);
     let before = metrics(&daemon)?;
     let count = PACKETS.to_string();
-    traffic::agent_to_end(&wire.inside, &["udp-count", &wire.nobody, &count])?;
+    traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), &count])?;
     std::thread::sleep(SETTLE);
     let after = metrics(&daemon)?;
     let grown = |family: &str, labels: &[(&str, &str)]| {
         sum(&after, family, labels) - sum(&before, family, labels)
     };
-    let own = [("interface", name.as_str()), ("direction", "rx")];
+    let own = [("interface", wire.device.as_str()), ("direction", "rx")];
     let [cpus, packets, bytes] = [
         grown("netto_received_packets_total", &[]),
         grown("netto_interface_packets_total", &own),
@@ -253,10 +235,10 @@ const ODD_NAME: &str = "n\"t\\<b>&é;'{}";
 
 fn odd_name() -> Result<()> {
     let mut daemon = Shared::take()?;
-    let wire = Wire::new(ODD_NAME)?;
+    let wire = Wire::named(ODD_NAME)?;
     appears(&daemon, ODD_NAME)?;
     std::thread::sleep(SETTLE);
-    traffic::agent_to_end(&wire.inside, &["udp-count", &wire.nobody, "500"])?;
+    traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), "500"])?;
     std::thread::sleep(SETTLE);
     let escaped = ODD_NAME.replace('\\', "\\\\").replace('"', "\\\"");
     let series =
@@ -281,10 +263,10 @@ fn odd_name() -> Result<()> {
         "its counter went back from {counted} to {after}"
     );
     // Another of the same name begins anew, and adds to it.
-    let wire = Wire::new(ODD_NAME)?;
+    let wire = Wire::named(ODD_NAME)?;
     appears(&daemon, ODD_NAME)?;
     std::thread::sleep(SETTLE);
-    traffic::agent_to_end(&wire.inside, &["udp-count", &wire.nobody, "300"])?;
+    traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), "300"])?;
     std::thread::sleep(SETTLE);
     let again = value(&daemon)? - after;
     ensure!(

@@ -3,7 +3,6 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,7 +14,7 @@ use metrics_common::sections::Program;
 
 use crate::child::{self, Owned};
 use crate::follow::Followed;
-use crate::lab::{Namespace, kernel_at_least};
+use crate::lab::{Wire, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
 use crate::trial::Test;
@@ -45,8 +44,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 const MEASURED: Duration = Duration::from_secs(20);
 /// The promise, and what the kernel's account leaves out: the call of the program.
 const EXACT: f64 = 0.05;
-/// An address without a device, which is not this host's.
-const NOBODY: &str = "10.77.9.99";
 
 /// How the tests' program is attached: the agent's word, its type, and its hook.
 struct Way(&'static str, &'static str, &'static str);
@@ -57,44 +54,17 @@ fn ways() -> impl Iterator<Item = Way> {
     [Way("xdp-generic", "xdp", "xdp")].into_iter().chain(tcx)
 }
 
-/// A namespace that sends to an interface of this host.
-struct Link {
-    left: Namespace,
-    device: String,
+/// Attaches the tests' program to the host's end, until dropped.
+fn attach(wire: &Wire, how: &str) -> Result<Owned> {
+    let own = std::env::current_exe()?;
+    let mut command = child::mortal(&own.to_string_lossy());
+    let mut agent = Owned::start(command.args(["agent", "attach", how, &wire.device]))?;
+    agent.wait_for_line("ready", LIMIT)?;
+    Ok(agent)
 }
 
-impl Link {
-    fn new() -> Result<Self> {
-        let left = Namespace::new()?;
-        // Both go with the namespace.
-        let device = format!("nt{}", std::process::id());
-        let pair = format!(
-            "link add {device} type veth peer name lan netns {}",
-            left.name()
-        );
-        let ip = |words: &str| child::run(Command::new("ip").args(words.split_whitespace()));
-        ip(&pair)?;
-        ip(&format!("link set {device} up"))?;
-        left.ip("link set lan up")?;
-        left.ip("address add 10.77.9.1/24 dev lan")?;
-        left.ip(&format!(
-            "neighbour add {NOBODY} lladdr 02:00:00:00:77:77 dev lan nud permanent"
-        ))?;
-        Ok(Link { left, device })
-    }
-
-    /// Attaches the tests' program in this namespace, until dropped.
-    fn attach(&self, how: &str) -> Result<Owned> {
-        let own = std::env::current_exe()?;
-        let mut command = child::mortal(&own.to_string_lossy());
-        let mut agent = Owned::start(command.args(["agent", "attach", how, &self.device]))?;
-        agent.wait_for_line("ready", LIMIT)?;
-        Ok(agent)
-    }
-
-    fn blast(&self) -> Result<Owned> {
-        traffic::udp_blast(&self.left, NOBODY.parse()?)
-    }
+fn blast(wire: &Wire) -> Result<Owned> {
+    traffic::udp_blast(&wire.inside, wire.nobody)
 }
 
 /// The tests' newest program, by the kernel.
@@ -140,10 +110,10 @@ fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
 }
 
 fn found(Way(how, kind, hook): Way) -> Result<()> {
-    let link = Link::new()?;
-    let _program = link.attach(how)?;
+    let wire = Wire::new()?;
+    let _program = attach(&wire, how)?;
     let mut followed = Followed::start()?;
-    let _traffic = link.blast()?;
+    let _traffic = blast(&wire)?;
     let truth = by_kernel()?;
     let snapshot = wait_for(&mut followed, truth.id)?;
     let own = program(&snapshot, truth.id).context("it was there")?;
@@ -153,7 +123,7 @@ fn found(Way(how, kind, hook): Way) -> Result<()> {
     let [place] = &own.about.attached[..] else {
         bail!("it is attached once: {own:?}");
     };
-    ensure!((&*place.hook, &*place.target) == (hook, &*link.device));
+    ensure!((&*place.hook, &*place.target) == (hook, &*wire.device));
     let packets = own.about.packets.context("it has packets")?;
     ensure!(packets.count > 0 && !packets.are_runs, "{packets:?}");
     let programs = snapshot.sections.programs.context("no section")?;
@@ -167,12 +137,12 @@ fn found(Way(how, kind, hook): Way) -> Result<()> {
 /// Two programs with the same name and the same instructions, one after the other.
 fn succeeded() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
-    let link = Link::new()?;
+    let wire = Wire::new()?;
     let mut followed = Followed::start()?;
-    let _traffic = link.blast()?;
+    let _traffic = blast(&wire)?;
     let mut before = None;
     for _ in 0..2 {
-        let agent = link.attach("tcx")?;
+        let agent = attach(&wire, "tcx")?;
         let id = by_kernel()?.id;
         ensure!(Some(id) != before, "a number is used once");
         wait_for(&mut followed, id)?;
@@ -207,10 +177,10 @@ fn costs(Way(how, ..): Way) -> Result<()> {
     let _accounts = unsafe { OwnedFd::from_raw_fd(accounts) };
     let setting = std::fs::read_to_string(Path::new("/proc/sys/kernel/bpf_stats_enabled"))?;
     ensure!(setting.trim() == "0", "the kernel counts anyway");
-    let link = Link::new()?;
-    let _program = link.attach(how)?;
+    let wire = Wire::new()?;
+    let _program = attach(&wire, how)?;
     let mut followed = Followed::start()?;
-    let _traffic = link.blast()?;
+    let _traffic = blast(&wire)?;
     let id = by_kernel()?.id;
     wait_for(&mut followed, id)?;
     std::thread::sleep(SETTLE);
