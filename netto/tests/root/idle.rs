@@ -47,7 +47,7 @@ fn rps_to_an_idle_cpu() -> Result<()> {
     let (timed, sampled) = (probes.between(from, to)?, sampler.between(from, to)?);
     let (by_probes, by_samples) = (on_cpu_1(&timed)?, on_cpu_1(&sampled)?);
     println!(
-        "\nRX softirq on CPU 1: {:.1} % by probes, {:.1} % by sampling",
+        "\nReceive work on CPU 1: {:.1} % by probes, {:.1} % by sampling",
         100.0 * by_probes,
         100.0 * by_samples
     );
@@ -68,13 +68,19 @@ fn on_cpu_0<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
     started
 }
 
+/// The share of CPU 1 that receives packets: in softirqs, or in its backlog thread, which PREEMPT_RT
+/// has instead since 6.10.
 fn on_cpu_1(snapshot: &Snapshot) -> Result<f64> {
-    let row = index_of("rx_softirq").context("no such row")?;
     let column = snapshot
         .cpus
         .iter()
         .position(|cpu| *cpu == 1)
         .context("no CPU 1")?;
-    let times = snapshot.cost().cpu_ns(row).context("not measured")?;
-    Ok(times[column] as f64 / snapshot.interval_ns as f64)
+    let of = |slug| {
+        let row = index_of(slug).context("no such row")?;
+        let times = snapshot.cost().cpu_ns(row);
+        anyhow::Ok(times.context("not measured")?[column])
+    };
+    let received_ns = of("rx_softirq")? + of("napi_thread")?;
+    Ok(received_ns as f64 / snapshot.interval_ns as f64)
 }

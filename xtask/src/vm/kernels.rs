@@ -20,6 +20,8 @@ pub enum Kernel {
     V6_12,
     /// Debian 12's own, built with PREEMPT_RT.
     Rt,
+    /// The newer one for Debian 12, built with PREEMPT_RT, which does not say so in sysfs.
+    Rt6_12,
 }
 
 /// What can be asked for on the command line.
@@ -34,6 +36,9 @@ pub enum Choice {
     /// Linux 6.1 with PREEMPT_RT
     #[value(name = "rt")]
     Rt,
+    /// Linux 6.12 with PREEMPT_RT
+    #[value(name = "rt-6.12")]
+    Rt6_12,
     /// 6.1 and 6.12
     #[value(name = "all")]
     All,
@@ -46,6 +51,7 @@ impl Choice {
             Choice::V6_1 => &[Kernel::V6_1],
             Choice::V6_12 => &[Kernel::V6_12],
             Choice::Rt => &[Kernel::Rt],
+            Choice::Rt6_12 => &[Kernel::Rt6_12],
             Choice::All => MATRIX,
         }
     }
@@ -61,6 +67,7 @@ impl Kernel {
             Kernel::V6_1 => "6.1",
             Kernel::V6_12 => "6.12",
             Kernel::Rt => "rt",
+            Kernel::Rt6_12 => "rt-6.12",
         }
     }
 
@@ -70,6 +77,7 @@ impl Kernel {
             Kernel::V6_1 => "linux-image-amd64",
             Kernel::V6_12 => "linux-image-6.12-cloud-amd64",
             Kernel::Rt => "linux-image-rt-amd64",
+            Kernel::Rt6_12 => "linux-image-6.12-rt-amd64",
         }
     }
 
@@ -78,7 +86,8 @@ impl Kernel {
         match self {
             Kernel::V6_1 => ("6.1.", "-amd64"),
             Kernel::V6_12 => ("6.12.", "-cloud-amd64"),
-            Kernel::Rt => ("6.", "-rt-amd64"),
+            Kernel::Rt => ("6.1.", "-rt-amd64"),
+            Kernel::Rt6_12 => ("6.12.", "-rt-amd64"),
         }
     }
 }
