@@ -25,7 +25,7 @@ pub struct Options {
     /// Measure only these benchmarks
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Benchmark>,
-    /// Pairs with and without, for each line of `felt`
+    /// Pairs with and without, for each line of `felt`, `felt-two-cpus` and `doses`
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
     /// How often throughput in the guest is compared: some minutes each
@@ -109,8 +109,8 @@ impl Bench<'_> {
         let mut measured = Measured::default();
         let sweep = format!("sweep --step 4 --rounds {sweeps}");
         match benchmark {
-            Benchmark::Felt => self.here(
-                &format!("felt --rounds {pairs} --warm-up 10"),
+            Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => self.here(
+                &format!("{} --rounds {pairs} --warm-up 10", benchmark.name()),
                 &mut measured,
             )?,
             Benchmark::Idle => {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::{
-    AsRawLibbpf, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, Xdp, XdpFlags,
+    AsRawLibbpf, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, Xdp, XdpFlags,
     libbpf_sys,
 };
 
@@ -61,6 +61,28 @@ pub fn attach_tcx(device: &str, code: &[u8]) -> Result<Object> {
         return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
     }
     Ok(object)
+}
+
+/// A program at a tracepoint, until dropped.
+pub struct Attached {
+    _link: Link,
+    _object: Object,
+}
+
+/// Attaches a program that does nothing, to a section's hook such as `raw_tp/softirq_entry`.
+pub fn attach_empty(section: &'static str) -> Result<Attached> {
+    let object = load(section, &idle(0))?;
+    let program = object
+        .progs_mut()
+        .next()
+        .context("the object has no program")?;
+    let link = program
+        .attach()
+        .with_context(|| format!("cannot attach to {section}"))?;
+    Ok(Attached {
+        _link: link,
+        _object: object,
+    })
 }
 
 fn load(section: &'static str, code: &[u8]) -> Result<Object> {

@@ -43,6 +43,32 @@ pub fn pin_process(pid: u32, cpu: usize) -> Result<()> {
     Ok(())
 }
 
+/// How often CPUs have gone to sleep so far; none where the kernel has no idle states to tell of.
+pub fn halts() -> Result<Option<u64>> {
+    let mut sum = None;
+    for cpu in 0..count()? {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        for state in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = state?.path().join("usage");
+            let text = std::fs::read_to_string(&path)?;
+            let times: u64 = text.trim().parse().context("no number of halts")?;
+            *sum.get_or_insert(0) += times;
+        }
+    }
+    Ok(sum)
+}
+
+/// Interrupts that CPUs have sent each other so far: to wake (`RES`), and to call a function (`CAL`).
+pub fn interrupts_of_cpus() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/interrupts")?;
+    let lines = text.lines().filter_map(|line| {
+        let (name, counts) = line.split_once(':')?;
+        matches!(name.trim(), "RES" | "CAL").then_some(counts)
+    });
+    let counts = lines.flat_map(str::split_whitespace);
+    Ok(counts.filter_map(|count| count.parse::<u64>().ok()).sum())
+}
+
 /// Has less of its CPU than another one that wants it: two fifths as much (`sched_prio_to_weight`).
 pub fn be_modest() -> Result<()> {
     const NICE: i32 = 4;

@@ -79,8 +79,13 @@ pub fn asked_for_otherwise() -> Result<()> {
 
     write("latency = false\n")?;
     daemon.process.signal("HUP")?;
+    // No points alone say nothing: the interval in which a combined program is attached has none.
+    child::eventually(LIMIT, || {
+        let reason = reason(&daemon)?;
+        ensure!(reason.contains("--latency"), "the reason is {reason}");
+        Ok(())
+    })?;
     becomes(&daemon, &[])?;
-    ensure!(reason(&daemon)?.contains("--latency"));
 
     write("latency = true\nlatency-points = [\"ip-start\"]\n")?;
     daemon.process.signal("HUP")?;

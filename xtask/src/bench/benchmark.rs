@@ -5,8 +5,12 @@ use clap::ValueEnum;
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Benchmark {
-    /// What bulk TCP on this machine loses
+    /// What bulk TCP and small packets on one CPU of this machine lose
     Felt,
+    /// What bulk TCP between two CPUs loses, and how often they wake each other
+    FeltTwoCpus,
+    /// What each part of netto's price costs there, by doses of it
+    Doses,
     /// An idle machine, and the start
     Idle,
     /// What counting a packet to its flow takes
@@ -30,7 +34,12 @@ impl Benchmark {
     pub fn needs_root(self) -> bool {
         matches!(
             self,
-            Benchmark::Felt | Benchmark::Flows | Benchmark::Idle | Benchmark::Sweep
+            Benchmark::Felt
+                | Benchmark::FeltTwoCpus
+                | Benchmark::Doses
+                | Benchmark::Flows
+                | Benchmark::Idle
+                | Benchmark::Sweep
         )
     }
 

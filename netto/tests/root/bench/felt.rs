@@ -1,6 +1,9 @@
-//! What a host feels: one bulk TCP stream that never ends, its two ends on one CPU, with something
-//! beside it and without, in the order A B B A. On two CPUs, how fast an idle CPU of a virtual
-//! machine wakes would decide the throughput.
+//! What a host feels: a stream of packets that never ends, with something beside it and without, in
+//! the order A B B A.
+//!
+//! With both ends on one CPU it is CPU time alone that decides. On two CPUs it is also how often the
+//! receiver falls asleep and has to be woken: halts and interrupts between CPUs show that where
+//! throughput is noise.
 
 use std::time::{Duration, Instant};
 
@@ -8,107 +11,280 @@ use anyhow::{Context, Result, ensure};
 
 use super::clock::Bare;
 use super::{Options, SETTLE, end, figure};
+use crate::bpf::{self, Attached};
 use crate::child::Owned;
-use crate::cpus;
 use crate::lab::Network;
+use crate::{cpus, traffic};
 
-/// How long bytes are counted, each time.
+/// How long a stream is counted, each time.
 const COUNTED: Duration = Duration::from_millis(1500);
 /// Until the stream has its pace.
 const RISES: Duration = Duration::from_secs(1);
+/// Programs of a dose at each tracepoint.
+const COPIES: usize = 8;
 
-/// The program that runs beside the stream.
+/// What runs beside the stream.
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
-    /// netto, at so many samples per second of perf's clock, or at its defaults.
-    Netto(Option<u64>),
+    /// netto with these options.
+    Netto(&'static [&'static str]),
     /// perf's clock on each CPU, at so many interrupts per second, with no program at all.
     Clock(u64),
+    /// Programs that do nothing at these tracepoints, so many at each.
+    Programs(&'static [&'static str], usize),
 }
 
-/// Measures: the share of the stream that is lost in each pair.
-pub fn measure(options: &Options) -> Result<()> {
+/// A line of the table: a part of its figures' names, and what is beside the stream.
+type Line = (&'static str, Beside);
+
+const NETTO: &[Line] = &[
+    ("nothing", Beside::Nothing),
+    ("netto", Beside::Netto(&[])),
+    ("latency", Beside::Netto(&["--latency"])),
+    ("tick", Beside::Netto(&["--sampler", "tick"])),
+    ("netto_10khz", Beside::Netto(&["--frequency", "10000"])),
+    ("clock_1khz", Beside::Clock(1_000)),
+];
+
+/// One cause each, so often that what it costs is more than noise.
+const DOSES: &[Line] = &[
+    ("nothing", Beside::Nothing),
+    ("clock_1khz", Beside::Clock(1_000)),
+    ("clock_4khz", Beside::Clock(4_000)),
+    ("clock_10khz", Beside::Clock(10_000)),
+    (
+        "softirq",
+        Beside::Programs(&["raw_tp/softirq_entry", "raw_tp/softirq_exit"], COPIES),
+    ),
+    (
+        "sockets",
+        Beside::Programs(&["raw_tp/sk_data_ready", "raw_tp/tcp_probe"], COPIES),
+    ),
+    (
+        "messages",
+        Beside::Programs(
+            &["raw_tp/sock_send_length", "raw_tp/sock_recv_length"],
+            COPIES,
+        ),
+    ),
+    ("switch", Beside::Programs(&["raw_tp/sched_switch"], COPIES)),
+    ("poll", Beside::Programs(&["raw_tp/napi_poll"], COPIES)),
+];
+
+/// Where the two ends of a stream are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    OneCpu,
+    TwoCpus,
+}
+
+/// Bulk TCP and small UDP packets, both ends on one CPU.
+pub fn on_one_cpu(options: &Options) -> Result<()> {
     let network = Network::direct()?;
-    let stream = stream(&network)?;
-    let mut gbps = Vec::new();
-    for (name, beside) in [
-        ("nothing", Beside::Nothing),
-        ("netto", Beside::Netto(None)),
-        ("netto_10khz", Beside::Netto(Some(10_000))),
-        ("clock_1khz", Beside::Clock(1_000)),
-    ] {
-        let mut lost = Vec::new();
+    let bulk = Stream::bulk(&network, Ends::OneCpu)?;
+    compare("felt", NETTO, &bulk, options)?;
+    drop(bulk);
+    let small = Stream::small(&network)?;
+    compare("felt_small", &NETTO[..3], &small, options)
+}
+
+/// Bulk TCP, each end on a CPU of its own.
+pub fn on_two_cpus(options: &Options) -> Result<()> {
+    let network = Network::direct()?;
+    let stream = Stream::bulk(&network, Ends::TwoCpus)?;
+    compare("felt_two", NETTO, &stream, options)
+}
+
+/// What each part of netto's price costs, by doses of it: on two CPUs.
+pub fn doses(options: &Options) -> Result<()> {
+    let network = Network::direct()?;
+    let stream = Stream::bulk(&network, Ends::TwoCpus)?;
+    compare("dose", DOSES, &stream, options)
+}
+
+/// For each line the share of the stream that is lost in each pair, and by how much halts and
+/// interrupts for the same bytes become more.
+fn compare(begin: &str, lines: &[Line], stream: &Stream, options: &Options) -> Result<()> {
+    let mut alone = Vec::new();
+    for (name, beside) in lines {
+        let (mut lost, mut halts, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         while lost.len() < options.rounds {
-            let before = rate(&stream)?;
-            let with = with(beside, options, &stream)?;
-            let after = rate(&stream)?;
+            let before = stream.pace()?;
+            let with = with(*beside, options, stream)?;
+            let after = stream.pace()?;
             for (with, without) in with.iter().zip([before, after]) {
-                lost.push(100.0 * (1.0 - with / without));
-                gbps.push(without / 1e9);
+                lost.push(100.0 * (1.0 - with.per_second / without.per_second));
+                halts.extend(
+                    with.halts
+                        .zip(without.halts)
+                        .map(|(with, without)| with / without),
+                );
+                interrupts.push(with.interrupts / without.interrupts);
+                alone.push(without.per_second);
             }
         }
-        figure(&format!("felt_{name}_percent"), &lost);
+        figure(&format!("{begin}_{name}_percent"), &lost);
+        if stream.ends == Ends::TwoCpus {
+            figure(&format!("{begin}_{name}_interrupts"), &interrupts);
+            if !halts.is_empty() {
+                figure(&format!("{begin}_{name}_halts"), &halts);
+            }
+        }
     }
-    figure("felt_gbps", &gbps);
+    figure(&format!("{begin}_alone"), &alone);
     Ok(())
 }
 
-/// Two counts of bytes while this is beside the stream.
-fn with(beside: Beside, options: &Options, stream: &[Owned; 2]) -> Result<[f64; 2]> {
-    let both = || anyhow::Ok([rate(stream)?, rate(stream)?]);
+/// Two looks at the stream while this is beside it.
+fn with(beside: Beside, options: &Options, stream: &Stream) -> Result<[Pace; 2]> {
+    let both = || anyhow::Ok([stream.pace()?, stream.pace()?]);
     match beside {
         Beside::Nothing => both(),
-        Beside::Netto(frequency_hz) => {
-            let daemon = options.start(frequency_hz, &[])?;
+        Beside::Netto(words) => {
+            let daemon = options.start(None, words)?;
             std::thread::sleep(options.warm_up);
-            let rates = both()?;
+            let paces = both()?;
             end(daemon)?;
-            Ok(rates)
+            Ok(paces)
         }
         Beside::Clock(frequency_hz) => {
             let _clock = Bare::open(frequency_hz)?;
             std::thread::sleep(SETTLE);
             both()
         }
+        Beside::Programs(tracepoints, copies) => {
+            let at_each = tracepoints
+                .iter()
+                .flat_map(|at| std::iter::repeat_n(at, copies));
+            let programs: Result<Vec<Attached>> = at_each.map(|at| bpf::attach_empty(at)).collect();
+            let _programs = programs?;
+            std::thread::sleep(SETTLE);
+            both()
+        }
     }
 }
 
-/// Server and client of a stream that lasts until both are dropped.
-fn stream(network: &Network) -> Result<[Owned; 2]> {
-    let to = network.right_v4.to_string();
-    let cpu = cpus::count()? - 1;
+/// How a stream went.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Gbit, or thousands of packets.
+    per_second: f64,
+    /// Times that CPUs have gone to sleep for each of these; none where the kernel does not tell.
+    halts: Option<f64>,
+    /// Interrupts that CPUs have sent each other for each of these.
+    interrupts: f64,
+}
+
+/// What the kernel has counted so far.
+struct Counts {
+    at: Instant,
+    bytes: u64,
+    packets: u64,
+    halts: Option<u64>,
+    interrupts: u64,
+}
+
+/// A stream that lasts until dropped.
+struct Stream {
+    ends: Ends,
+    /// Whether its packets count, and not its bits.
+    is_small: bool,
+    /// A process in the namespace that receives.
+    server: Owned,
+    client: Owned,
+}
+
+impl Stream {
+    /// One TCP connection that sends whatever it may.
+    fn bulk(network: &Network, ends: Ends) -> Result<Self> {
+        let to = network.right_v4.to_string();
+        let (client_cpu, server_cpu) = places(ends)?;
+        let mut server = network.right.command("iperf3");
+        let server = Owned::start(server.args(["-s", "-1", "-B", &to]))?;
+        std::thread::sleep(SETTLE);
+        let mut client = network.left.command("iperf3");
+        let places = format!("{client_cpu},{server_cpu}");
+        client.args(["-c", &to, "-t", "86400", "-A", &places]);
+        let client = Owned::start(&mut client)?;
+        Self::started(ends, false, server, client)
+    }
+
+    /// UDP packets of 64 bytes.
+    fn small(network: &Network) -> Result<Self> {
+        let (ends, is_small) = (Ends::OneCpu, true);
+        let (client_cpu, server_cpu) = places(ends)?;
+        let [client, server] = traffic::udp(&network.left, &network.right, network.right_v4)?;
+        cpus::pin_process(client.pid(), client_cpu)?;
+        cpus::pin_process(server.pid(), server_cpu)?;
+        Self::started(ends, is_small, server, client)
+    }
+
+    fn started(ends: Ends, is_small: bool, server: Owned, mut client: Owned) -> Result<Self> {
+        std::thread::sleep(RISES);
+        if let Some(status) = client.try_wait()? {
+            anyhow::bail!("the sender ended ({status}): {}", client.stderr());
+        }
+        Ok(Stream {
+            ends,
+            is_small,
+            server,
+            client,
+        })
+    }
+
+    fn pace(&self) -> Result<Pace> {
+        let before = self.counts()?;
+        std::thread::sleep(COUNTED);
+        let after = self.counts()?;
+        let amount = match self.is_small {
+            true => (after.packets - before.packets) as f64 / 1e3,
+            false => (after.bytes - before.bytes) as f64 * 8.0 / 1e9,
+        };
+        let client = self.client.pid();
+        ensure!(amount > 0.0, "process {client} sends nothing");
+        let halts = after.halts.zip(before.halts);
+        Ok(Pace {
+            per_second: amount / (after.at - before.at).as_secs_f64(),
+            halts: halts.map(|(after, before)| (after - before) as f64 / amount),
+            interrupts: (after.interrupts - before.interrupts) as f64 / amount,
+        })
+    }
+
+    /// What the receiver's device saw, and what all CPUs did.
+    fn counts(&self) -> Result<Counts> {
+        let path = format!("/proc/{}/net/dev", self.server.pid());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix("lan:"))
+            .with_context(|| format!("{path} does not tell of `lan`"))?;
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let mut number = || {
+            numbers
+                .next()
+                .context("a line that is cut off")?
+                .context(path.clone())
+        };
+        Ok(Counts {
+            at: Instant::now(),
+            bytes: number()?,
+            packets: number()?,
+            halts: cpus::halts()?,
+            interrupts: cpus::interrupts_of_cpus()?,
+        })
+    }
+}
+
+/// The CPUs of sender and receiver.
+fn places(ends: Ends) -> Result<(usize, usize)> {
+    let last = cpus::count()? - 1;
     ensure!(
-        cpu > 0,
+        last > 0,
         "measuring needs two CPUs, or netto has none beside the load"
     );
-    let mut server = network.right.command("iperf3");
-    let server = Owned::start(server.args(["-s", "-1", "-B", &to]))?;
-    std::thread::sleep(SETTLE);
-    let mut client = network.left.command("iperf3");
-    client.args(["-c", &to, "-t", "86400", "-A", &format!("{cpu},{cpu}")]);
-    let mut client = Owned::start(&mut client)?;
-    std::thread::sleep(RISES);
-    if let Some(status) = client.try_wait()? {
-        anyhow::bail!("iperf3 ended ({status}): {}", client.stderr());
-    }
-    Ok([server, client])
-}
-
-/// Bits a second that the receiver's device sees.
-fn rate(stream: &[Owned; 2]) -> Result<f64> {
-    let (before, begun) = (received_bytes(stream)?, Instant::now());
-    std::thread::sleep(COUNTED);
-    let bytes = received_bytes(stream)? - before;
-    Ok(bytes as f64 * 8.0 / begun.elapsed().as_secs_f64())
-}
-
-/// By the kernel's account of the namespace that the receiver is in.
-fn received_bytes([server, _]: &[Owned; 2]) -> Result<u64> {
-    let path = format!("/proc/{}/net/dev", server.pid());
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    text.lines()
-        .find_map(|line| line.trim_start().strip_prefix("lan:"))
-        .and_then(|counts| counts.split_whitespace().next()?.parse().ok())
-        .with_context(|| format!("{path} does not tell what `lan` received"))
+    Ok(match ends {
+        Ends::OneCpu => (last, last),
+        Ends::TwoCpus => (last - 1, last),
+    })
 }

@@ -145,7 +145,9 @@ fn run(words: &[String]) -> Result<ExitCode> {
     for part in parts {
         let result = match part {
             "start" => daemon::start(&options),
-            "felt" => felt::measure(&options),
+            "felt" => felt::on_one_cpu(&options),
+            "felt-two-cpus" => felt::on_two_cpus(&options),
+            "doses" => felt::doses(&options),
             "idle" => daemon::idle(&options),
             "page" => page::measure(&options),
             "timer" => clock::timer(&options),
