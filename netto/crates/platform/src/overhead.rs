@@ -604,7 +604,7 @@ impl Overhead {
                 was_met: met.unwrap_or(false),
                 busy_ratio: found.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
-                sample_ns: self.prices.of_sample_ns(),
+                sample_ns: self.prices.felt_sample_ns(),
             };
             let rate = self
                 .rates

@@ -50,9 +50,10 @@ const NETTO: &[Line] = &[
 /// One cause each, so often that what it costs is more than noise.
 const DOSES: &[Line] = &[
     ("nothing", Beside::Nothing),
+    ("clock_50hz", Beside::Clock(50)),
+    ("clock_100hz", Beside::Clock(100)),
+    ("clock_400hz", Beside::Clock(400)),
     ("clock_1khz", Beside::Clock(1_000)),
-    ("clock_4khz", Beside::Clock(4_000)),
-    ("clock_10khz", Beside::Clock(10_000)),
     (
         "softirq",
         Beside::Programs(&["raw_tp/softirq_entry", "raw_tp/softirq_exit"], COPIES),
