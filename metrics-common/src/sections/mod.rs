@@ -28,7 +28,8 @@ pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLaten
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
-    Account, Caused, Interruption, MOST_OWNERS, Owner, OwnerBasis, OwnerKind, event_of, is_softirq,
+    Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_OWNERS, Owner,
+    OwnerBasis, OwnerKind, event_of, is_softirq,
 };
 pub use power::ZonePower;
 pub use programs::{About, Attachment, MOST_PROGRAMS, Packets, Program};

@@ -12,10 +12,12 @@ use super::recorded::Recorded;
 use crate::component::COMPONENTS;
 
 mod accounts;
+mod intervals;
 mod sum;
 mod wire;
 
 pub use accounts::{Account, event_of, is_softirq};
+pub use intervals::{AccountIntervals, Bounds, Intervals};
 
 /// Most owners of a sum. A further one replaces the first of those without time in the current
 /// interval, whose earlier time moves to [`OwnerKind::Forgotten`].
@@ -216,9 +218,40 @@ pub struct OwnerBasis {
     /// Not looked for: the time of [`OwnerKind::Unknown`].
     #[serde(default)]
     pub unknown_ns: u64,
+    /// The sum over intervals of the event's time times the time for which one independent sample
+    /// of a cause stands, in nanoseconds times milliseconds: the square of the whole time over
+    /// this is the number of independent samples. `None` if it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_ns_ms: Option<u64>,
+    /// The same of samples with a known payer; `None` of what is no softirq, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer_ns_ms: Option<u64>,
 }
 
 impl OwnerBasis {
+    /// The event's time, nanoseconds over all CPUs.
+    pub fn total_ns(&self) -> u64 {
+        let OwnerBasis {
+            component: _,
+            task_ns,
+            socket_ns,
+            interface_ns,
+            proportion_ns,
+            nothing_ns,
+            unknown_ns,
+            cause_ns_ms: _,
+            payer_ns_ms: _,
+        } = *self;
+        let ways = [
+            socket_ns,
+            interface_ns,
+            proportion_ns,
+            nothing_ns,
+            unknown_ns,
+        ];
+        ways.into_iter().fold(task_ns, u64::saturating_add)
+    }
+
     fn add(&mut self, more: &OwnerBasis) {
         for (own, more) in [
             (&mut self.task_ns, more.task_ns),
@@ -229,6 +262,12 @@ impl OwnerBasis {
             (&mut self.unknown_ns, more.unknown_ns),
         ] {
             *own = own.saturating_add(more);
+        }
+        for (own, more) in [
+            (&mut self.cause_ns_ms, more.cause_ns_ms),
+            (&mut self.payer_ns_ms, more.payer_ns_ms),
+        ] {
+            *own = own.zip(more).map(|(own, more)| own.saturating_add(more));
         }
     }
 }

@@ -11,6 +11,7 @@ use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
 use super::owner_table::{NOBODY, UNKNOWN};
 use super::pool::{Evidence, Known, LEAST, Open, Pair, Pool, Weights, divide};
+use super::precision::Precision;
 
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +122,7 @@ pub struct Division {
     cpus: Vec<Vec<Pool>>,
     /// By row, of the host.
     host: Vec<Pool>,
+    precision: Precision,
 }
 
 impl Default for Division {
@@ -139,6 +141,7 @@ impl Default for Division {
             sends: index_of_source(Source::SocketSend),
             cpus: Vec::new(),
             host: vec![Pool::default(); COMPONENTS.len()],
+            precision: Precision::new(COMPONENTS.len()),
         }
     }
 }
@@ -152,6 +155,7 @@ impl Division {
         }
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.begin(interval_ns));
+        self.precision.begin(interval_ns);
     }
 
     /// Adds a sample of the interval.
@@ -184,6 +188,14 @@ impl Division {
             true if found == Evidence::Nothing && !is_sent => Some(Known::handed_on(pair.payer)),
             true => None,
         };
+        if let Some(known) = known.filter(|known| !known.is_handed_on()) {
+            let is_for_others = works_for_others(event);
+            self.precision
+                .add_cause(event, known.pair.cause, is_for_others);
+        }
+        if interrupts(event) && !is_of_window {
+            self.precision.add_payer(event, pair.payer);
+        }
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
                 let Some(pool) = row.map(|row| &mut pools[row]) else {
@@ -203,7 +215,7 @@ impl Division {
 
     /// Divides the time of all components; also returns how owners were found.
     pub fn divide(
-        &self,
+        &mut self,
         cost: &Cost,
         cpus: &[u32],
         mut portion: impl FnMut(Portion),
@@ -241,6 +253,23 @@ impl Division {
                 }
             }
             bases.push(basis);
+        }
+        for basis in &bases {
+            self.precision
+                .add_time(basis.component as usize, basis.total_ns());
+        }
+        for (basis, event) in bases.iter_mut().zip(&self.events) {
+            let ns_ms = |ms: f64| (basis.total_ns() as f64 * ms) as u64;
+            let (received, stand_in) = match event.nature {
+                Nature::Interrupt => [index_of_source(Source::NET_RX); 2].into(),
+                Nature::Sent => (None, self.sends),
+                Nature::Task | Nature::Received => (None, None),
+            };
+            let is_for_others = event.nature != Nature::Task;
+            let cause_ms = self.precision.cause_ms(event.row, stand_in, is_for_others);
+            let payer_ms = self.precision.payer_ms(event.row, received);
+            let payer_ns_ms = interrupts(event.row).then(|| ns_ms(payer_ms));
+            (basis.cause_ns_ms, basis.payer_ns_ms) = (Some(ns_ms(cause_ms)), payer_ns_ms);
         }
         bases
     }
@@ -428,6 +457,7 @@ impl Division {
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.rename(&renamed));
+        self.precision.rename(&renamed);
     }
 }
 

@@ -6,6 +6,7 @@ pub mod owner_table;
 pub mod path;
 pub mod pods;
 pub mod pool;
+pub mod precision;
 pub mod process;
 pub mod ranking;
 pub mod recent;

@@ -38,7 +38,7 @@ fn cost(times: &[(&str, [u64; 2])]) -> Cost {
     }
 }
 
-fn divided(division: &Division, cost: &Cost) -> (Vec<Portion>, Vec<OwnerBasis>) {
+fn divided(division: &mut Division, cost: &Cost) -> (Vec<Portion>, Vec<OwnerBasis>) {
     let mut portions = Vec::new();
     let bases = division.divide(cost, &[0, 1], |portion| portions.push(portion));
     (portions, bases)
@@ -65,7 +65,7 @@ fn a_component_is_divided_as_its_samples_are() {
             ));
         }
     }
-    let (portions, bases) = divided(&division, &cost(&[("gro", [4_001, 0])]));
+    let (portions, bases) = divided(&mut division, &cost(&[("gro", [4_001, 0])]));
     assert_eq!(
         caused(&portions, "gro", 1),
         3_001,
@@ -89,7 +89,7 @@ fn a_part_without_samples_goes_as_its_event_does() {
         pair(1, 9),
         Evidence::Socket,
     ));
-    let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [77, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("rx_unattributed", [77, 0])]));
     assert_eq!(caused(&portions, "rx_unattributed", 1), 77);
 }
 
@@ -99,7 +99,7 @@ fn an_event_that_is_not_broken_down_here_has_owners_all_the_same() {
     division.begin(500_000_000, 2);
     let own = sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket);
     division.add(own);
-    let (portions, _) = divided(&division, &cost(&[("rx_softirq", [77, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("rx_softirq", [77, 0])]));
     assert_eq!(caused(&portions, "rx_softirq", 1), 77);
 }
 
@@ -125,7 +125,7 @@ fn timers_that_show_no_socket_go_by_the_sends_of_their_cpu() {
             ));
         }
     }
-    let (portions, bases) = divided(&division, &cost(&[("net_timer", [100, 200])]));
+    let (portions, bases) = divided(&mut division, &cost(&[("net_timer", [100, 200])]));
     assert_eq!(caused(&portions, "net_timer", 1), 100);
     assert_eq!(caused(&portions, "net_timer", 2), 200);
     let basis = bases
@@ -153,13 +153,13 @@ fn samples_of_a_window_tell_causes_and_stand_for_no_time() {
             division.add(received(pair(UNKNOWN, payer), Evidence::Unknown));
         }
     }
-    let (portions, _) = divided(&division, &cost(&[("gro", [40_000, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("gro", [40_000, 0])]));
     let found = [1, 2, 3].map(|cause| caused(&portions, "gro", cause));
     assert_eq!(found, [30_000, 8_000, 2_000]);
     // Later, they are of the past like all others.
     division.begin(500_000_000, 2);
     division.add(received(pair(UNKNOWN, 8), Evidence::Unknown));
-    let (portions, _) = divided(&division, &cost(&[("gro", [100, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("gro", [100, 0])]));
     assert_eq!(caused(&portions, "gro", 1), 100);
 }
 
@@ -179,7 +179,7 @@ fn a_packet_that_met_nobody_is_nobodys() {
         let own = pair(1, 9);
         division.add(sample(0, "rx_softirq", Some("gro"), own, Evidence::Socket));
     }
-    let (portions, bases) = divided(&division, &cost(&[("gro", [100, 0])]));
+    let (portions, bases) = divided(&mut division, &cost(&[("gro", [100, 0])]));
     assert_eq!(caused(&portions, "gro", NOBODY), 50);
     assert_eq!(caused(&portions, "gro", 1), 50);
     let basis = bases
@@ -212,7 +212,7 @@ fn while_owners_are_not_looked_for_the_cause_is_unknown_and_the_payer_is_not() {
     // What the CPU's tasks receive themselves says nothing of the cause.
     let task = pair(7, 7);
     division.add(sample(0, "rx_syscall", None, task, Evidence::Task));
-    let (portions, bases) = divided(&division, &cost(&[("gro", [4_000, 0])]));
+    let (portions, bases) = divided(&mut division, &cost(&[("gro", [4_000, 0])]));
     assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 8)), 3_000);
     assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 9)), 1_000);
     let basis = bases
@@ -247,7 +247,7 @@ fn a_sample_without_a_cause_has_those_of_samples_with_the_same_payer() {
             Evidence::Unknown,
         ));
     }
-    let (portions, _) = divided(&division, &cost(&[("gro", [6_000, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("gro", [6_000, 0])]));
     assert_eq!(paid(&portions, "gro", pair(1, 8)), 2_000);
     assert_eq!(paid(&portions, "gro", pair(2, 9)), 3_000);
     assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 10)), 1_000);
@@ -268,7 +268,7 @@ fn waking_another_cpu_is_paid_by_the_interrupted_and_caused_by_who_receives_ther
     let none = pair(NOBODY, sender);
     let wakes = sample(0, "rx_softirq", Some("napi_loop"), none, Evidence::Nothing);
     division.add(wakes);
-    let (portions, _) = divided(&division, &cost(&[("napi_loop", [70, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [70, 0])]));
     assert_eq!(paid(&portions, "napi_loop", pair(receiver, sender)), 70);
 }
 
@@ -296,7 +296,7 @@ fn between_windows_waking_another_cpu_is_caused_as_windows_showed() {
         if has_samples {
             division.add(poll(UNKNOWN, Evidence::Unknown));
         }
-        let (portions, _) = divided(&division, &cost(&[("napi_loop", [80, 0])]));
+        let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [80, 0])]));
         assert_eq!(paid(&portions, "napi_loop", pair(receiver, sender)), 60);
         assert_eq!(paid(&portions, "napi_loop", pair(bystander, sender)), 20);
     }
@@ -328,7 +328,7 @@ fn polling_for_all_packets_goes_as_these_do() {
             Evidence::Nothing,
         ));
     }
-    let (portions, _) = divided(&division, &cost(&[("backlog", [50, 0])]));
+    let (portions, _) = divided(&mut division, &cost(&[("backlog", [50, 0])]));
     assert_eq!(caused(&portions, "backlog", 1), 50);
 }
 
@@ -355,7 +355,7 @@ proptest! {
                 let found = [Evidence::Task, Evidence::Socket, Evidence::Interface, Evidence::Nothing, Evidence::Unknown][found];
                 division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found, is_of_window: false });
             }
-            let (portions, bases) = divided(&division, &cost);
+            let (portions, bases) = divided(&mut division, &cost);
             for &leaf in &leaves {
                 for column in 0..2 {
                     let handed: u64 = portions.iter().filter(|p| p.leaf == leaf && p.column == column).map(|p| p.ns).sum();
@@ -402,7 +402,7 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
                 Evidence::Socket,
             ));
         }
-        let (portions, _) = divided(&division, &cost);
+        let (portions, _) = divided(&mut division, &cost);
         assert_eq!(portions.iter().map(|p| p.ns).sum::<u64>(), whole_ns);
         assert_eq!(
             caused(&portions, "gro", faithful),
@@ -426,6 +426,6 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
     assert!(ranking.of_late_ns(OTHER) > 0.0, "nobody was ever forgotten");
     // Without samples it goes by the past, in which everybody has another number by now.
     division.begin(1_000_000_000, 2);
-    let (portions, _) = divided(&division, &cost);
+    let (portions, _) = divided(&mut division, &cost);
     assert_eq!(portions.iter().map(|p| p.ns).sum::<u64>(), whole_ns);
 }

@@ -1,0 +1,196 @@
+//! Learns for how much time one independent sample of a cause or payer stands.
+//!
+//! Samples of one window show the same packets, so windows differ more than as many independent
+//! samples would. How much more (the *design effect*; L. Kish, 1965) is learnt from the owners'
+//! shares in successive windows, so that a load that changes slowly does not count as uncertainty.
+//! Without windows, the samples of an interval take the window's place.
+
+use rustc_hash::FxHashMap;
+
+/// Half-life of times and numbers of samples, nanoseconds.
+const HALF_LIFE_NS: f64 = 10e9;
+/// Number of windows after which one counts half.
+const WINDOWS: f64 = 60.0;
+/// Pairs of windows that the assumption of independent samples counts as.
+const PRIOR: f64 = 1.0;
+/// Least variance of an owner's share that tells anything (a share of 5 %).
+const LEAST_VARIANCE: f64 = 0.05 * 0.95;
+/// Least number of samples that a time is divided by.
+const LEAST_SAMPLES: f64 = 0.5;
+/// Most owners kept; above that, those without samples in the last window are forgotten.
+const MOST: usize = 512;
+
+/// An owner in windows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Watched {
+    now: f64,
+    last: f64,
+    /// Decayed number of samples.
+    sum: f64,
+    /// Decayed sum of differences between successive windows, in units of their variance if
+    /// samples were independent, and the number of these.
+    excess: f64,
+    pairs: f64,
+}
+
+/// The design effect of one side, causes or payers.
+#[derive(Debug, Clone, Default)]
+struct Clusters {
+    owners: FxHashMap<u32, Watched>,
+    now: f64,
+    last: f64,
+    sum: f64,
+}
+
+impl Clusters {
+    fn add(&mut self, who: u32) {
+        self.owners.entry(who).or_default().now += 1.0;
+        self.now += 1.0;
+    }
+
+    /// Ends a window; one without samples is none.
+    fn end(&mut self) {
+        if self.now <= 0.0 {
+            return;
+        }
+        let left = 0.5_f64.powf(1.0 / WINDOWS);
+        self.sum = self.sum * left + self.now;
+        // Harmonic: the variance of the difference of two shares is p (1 - p) / weight.
+        let weight = self.now * self.last / (self.now + self.last);
+        for own in self.owners.values_mut() {
+            own.sum = own.sum * left + own.now;
+            own.excess *= left;
+            own.pairs *= left;
+            let share = own.sum / self.sum;
+            let variance = share * (1.0 - share);
+            if weight > 0.0 && variance >= LEAST_VARIANCE {
+                let difference = own.now / self.now - own.last / self.last;
+                own.excess += difference * difference * weight / variance;
+                own.pairs += 1.0;
+            }
+            own.last = std::mem::take(&mut own.now);
+        }
+        self.last = std::mem::take(&mut self.now);
+        if self.owners.len() > MOST {
+            self.owners.retain(|_, own| own.last > 0.0);
+        }
+    }
+
+    /// By how much windows differ more than independent samples: that of the roughest owner, at
+    /// least 1.
+    fn effect(&self) -> f64 {
+        let effects = self.owners.values();
+        let effects = effects.map(|own| (own.excess + PRIOR) / (own.pairs + PRIOR));
+        effects.fold(1.0, f64::max)
+    }
+
+    fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
+        for (who, own) in std::mem::take(&mut self.owners) {
+            let known = self.owners.entry(renamed(who)).or_default();
+            known.now += own.now;
+            known.last += own.last;
+            known.sum += own.sum;
+            if own.pairs > known.pairs {
+                (known.excess, known.pairs) = (own.excess, own.pairs);
+            }
+        }
+    }
+}
+
+/// Of an event: its time, and samples with a known cause and payer. All decay.
+#[derive(Debug, Clone, Copy, Default)]
+struct Event {
+    ns: f64,
+    causes: f64,
+    payers: f64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub struct Precision {
+    /// By row.
+    events: Vec<Event>,
+    causes: Clusters,
+    payers: Clusters,
+}
+
+impl Precision {
+    /// Of this many rows.
+    pub fn new(rows: usize) -> Precision {
+        Precision {
+            events: vec![Event::default(); rows],
+            causes: Clusters::default(),
+            payers: Clusters::default(),
+        }
+    }
+
+    /// Starts an interval of this length.
+    pub fn begin(&mut self, interval_ns: u64) {
+        self.causes.end();
+        self.payers.end();
+        let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
+        for event in &mut self.events {
+            event.ns *= left;
+            event.causes *= left;
+            event.payers *= left;
+        }
+    }
+
+    /// Adds a sample whose cause is known; of a softirq, windows are compared by it.
+    pub fn add_cause(&mut self, event: usize, cause: u32, is_softirq: bool) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.causes += 1.0;
+        }
+        if is_softirq {
+            self.causes.add(cause);
+        }
+    }
+
+    /// Adds a sample of a softirq whose payer is known.
+    pub fn add_payer(&mut self, event: usize, payer: u32) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.payers += 1.0;
+        }
+        self.payers.add(payer);
+    }
+
+    /// Adds an event's time of the interval.
+    pub fn add_time(&mut self, event: usize, ns: u64) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.ns += ns as f64;
+        }
+    }
+
+    /// For how long one independent sample stands of those by which the causes of an event are
+    /// found, milliseconds: its own, and those of a row that it is divided by.
+    pub fn cause_ms(&self, event: usize, stand_in: Option<usize>, is_softirq: bool) -> f64 {
+        let samples = |row: usize| self.events.get(row).map_or(0.0, |event| event.causes);
+        let known = samples(event) + stand_in.map_or(0.0, samples);
+        let effect = match is_softirq {
+            true => self.causes.effect(),
+            false => 1.0,
+        };
+        self.ms(event, known) * effect
+    }
+
+    /// The same of an event's payers.
+    pub fn payer_ms(&self, event: usize, stand_in: Option<usize>) -> f64 {
+        let samples = |row: usize| self.events.get(row).map_or(0.0, |event| event.payers);
+        let known = samples(event) + stand_in.map_or(0.0, samples);
+        self.ms(event, known) * self.payers.effect()
+    }
+
+    fn ms(&self, event: usize, samples: f64) -> f64 {
+        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
+        ns / samples.max(LEAST_SAMPLES) / 1e6
+    }
+
+    /// Renumbers owners by `renamed`.
+    pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
+        self.causes.rename(&renamed);
+        self.payers.rename(&renamed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

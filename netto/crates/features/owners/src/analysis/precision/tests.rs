@@ -1,0 +1,226 @@
+//! A made-up host with known owners, whose samples are taken in windows: intervals contain the truth
+//! as often as they claim, and are not much wider than they must be.
+
+use metrics_common::component::index_of;
+use metrics_common::random::SplitMix64;
+use metrics_common::sections::{Bounds, Caused, Columns, Interruption, Section};
+use metrics_common::{COMPONENTS, Cost, Owner, OwnerKind, Owners};
+
+use super::super::divide::{Attributed, Division, takes};
+use super::super::owner_table::UNKNOWN;
+use super::super::pool::{Evidence, Pair};
+
+const INTERVAL_NS: u64 = 500_000_000;
+/// RX softirq of each interval.
+const BUSY_NS: u64 = 200_000_000;
+/// True shares of causes 10, 11, 12, and of payers 20, 21.
+const CAUSED: [f64; 3] = [0.7, 0.22, 0.08];
+const PAID: [f64; 2] = [0.6, 0.4];
+
+/// Number of hosts, and intervals before those that are looked at, so that the design effect is
+/// known.
+const HOSTS: u32 = 100;
+const BEFORE: u32 = 40;
+
+/// How a host is sampled.
+#[derive(Debug, Clone, Copy)]
+struct Sampling {
+    /// Regular samples of each interval.
+    regular: u32,
+    /// Of each window, every second interval; without windows, every regular sample tells a cause.
+    in_window: Option<u32>,
+    /// Samples of a window that show the same packet.
+    alike: u32,
+}
+
+fn drawn(random: &mut SplitMix64, shares: &[f64]) -> u32 {
+    let mut left = random.ratio();
+    let found = shares.iter().position(|share| {
+        left -= share;
+        left < 0.0
+    });
+    found.unwrap_or(shares.len() - 1) as u32
+}
+
+/// The section of one interval.
+fn observed(
+    random: &mut SplitMix64,
+    division: &mut Division,
+    sampling: Sampling,
+    number: u32,
+) -> Owners {
+    let event = index_of("rx_softirq").unwrap();
+    let leaf = index_of("gro").unwrap();
+    division.begin(INTERVAL_NS, 1);
+    let add = |division: &mut Division, cause: Option<u32>, payer, is_of_window| {
+        division.add(Attributed {
+            cpu: 0,
+            event,
+            leaf,
+            pair: Pair {
+                cause: cause.map_or(UNKNOWN, |cause| 10 + cause),
+                payer: 20 + payer,
+            },
+            found: cause.map_or(Evidence::Unknown, |_| Evidence::Socket),
+            is_of_window,
+        });
+    };
+    for _ in 0..sampling.regular {
+        let cause = sampling.in_window.is_none();
+        let cause = cause.then(|| drawn(random, &CAUSED));
+        let payer = drawn(random, &PAID);
+        add(division, cause, payer, false);
+    }
+    if let Some(samples) = sampling.in_window.filter(|_| number % 2 == 0) {
+        let mut cause = 0;
+        for sample in 0..samples {
+            if sample % sampling.alike == 0 {
+                cause = drawn(random, &CAUSED);
+            }
+            let payer = drawn(random, &PAID);
+            add(division, Some(cause), payer, true);
+        }
+    }
+    let mut components = vec![None; COMPONENTS.len()];
+    components[leaf] = Some(vec![BUSY_NS]);
+    let cost = Cost {
+        components,
+        ..Cost::NOTHING
+    };
+    let mut owners = Owners::default();
+    let mut portions = Vec::new();
+    owners.basis = division.divide(&cost, &[0], |portion| portions.push(portion));
+    for portion in portions {
+        let [owner, payer] = [portion.pair.cause, portion.pair.payer].map(|who| {
+            owners.place_of(&Owner {
+                id: u64::from(who),
+                ..Owner::single(OwnerKind::Cgroup)
+            })
+        });
+        owners.caused.push(Caused {
+            owner,
+            component: portion.leaf as u32,
+            cpu_ns: vec![portion.ns],
+        });
+        assert!(takes(portion.leaf));
+        owners.taken.push(Interruption {
+            cause: owner,
+            payer,
+            ns: portion.ns,
+        });
+    }
+    owners
+}
+
+/// How often an interval had the truth, and its mean width, as a ratio of the true value.
+#[derive(Debug, Default, Clone, Copy)]
+struct Coverage {
+    met: u32,
+    tried: u32,
+    width: f64,
+}
+
+impl Coverage {
+    fn add(&mut self, bounds: Option<Bounds>, truth_ns: f64) {
+        let (low, high) = bounds.unwrap();
+        self.tried += 1;
+        self.met += u32::from((low as f64..=high as f64).contains(&truth_ns));
+        self.width += (high - low) as f64 / truth_ns;
+    }
+
+    fn ratio(self) -> f64 {
+        f64::from(self.met) / f64::from(self.tried)
+    }
+
+    fn width(self) -> f64 {
+        self.width / f64::from(self.tried)
+    }
+}
+
+/// Of the largest cause, the largest payer, and their pair, after this many intervals of many hosts.
+fn coverage(sampling: Sampling, intervals: u32) -> [Coverage; 3] {
+    let mut random = SplitMix64(7);
+    let mut found = [Coverage::default(); 3];
+    for _ in 0..HOSTS {
+        let mut division = Division::default();
+        let mut sum = Owners::default();
+        for number in 0..BEFORE + intervals {
+            let owners = observed(&mut random, &mut division, sampling, number);
+            if number >= BEFORE {
+                sum.add(&owners, &Columns::folded());
+            }
+        }
+        let known = sum.intervals();
+        let place = |id| sum.owners.iter().position(|own| own.id == id).unwrap();
+        let (cause, payer) = (place(10), place(20));
+        let pair = sum
+            .taken
+            .iter()
+            .position(|own| (own.cause as usize, own.payer as usize) == (cause, payer));
+        let whole_ns = (u64::from(intervals) * BUSY_NS) as f64;
+        let [of_cause, of_payer, of_pair] = &mut found;
+        of_cause.add(
+            known.accounts[cause].caused_interval_ns,
+            whole_ns * CAUSED[0],
+        );
+        of_payer.add(
+            known.accounts[payer].stalled_interval_ns,
+            whole_ns * PAID[0],
+        );
+        of_pair.add(known.taken[pair.unwrap()], whole_ns * CAUSED[0] * PAID[0]);
+    }
+    found
+}
+
+/// The least possible width of a share's interval, as a ratio of the share.
+fn least_width(share: f64, samples: f64) -> f64 {
+    2.0 * 1.96 * ((1.0 - share) / share / samples).sqrt()
+}
+
+#[test]
+fn intervals_contain_the_truth_as_often_as_they_say_and_are_hardly_wider_than_they_must_be() {
+    let sampling = |regular, in_window, alike| Sampling {
+        regular,
+        in_window,
+        alike,
+    };
+    for (sampling, intervals) in [
+        // Every packet is met.
+        (sampling(40, None, 1), 120),
+        // Windows beside the least rate of regular samples: independent ones, five alike, all alike.
+        (sampling(8, Some(40), 1), 120),
+        (sampling(8, Some(40), 5), 120),
+        (sampling(8, Some(20), 20), 120),
+        // A few seconds.
+        (sampling(8, Some(40), 5), 20),
+    ] {
+        let [cause, payer, pair] = coverage(sampling, intervals);
+        let said = format!("{sampling:?}, {intervals}: {cause:?} {payer:?} {pair:?}");
+        for found in [cause, payer, pair] {
+            assert!(found.ratio() >= 0.93, "{said}");
+        }
+        let regular = f64::from(sampling.regular * intervals);
+        let of_causes = match sampling.in_window {
+            Some(samples) => f64::from(samples / sampling.alike * intervals / 2),
+            None => regular,
+        };
+        for (found, share, samples) in [(cause, CAUSED[0], of_causes), (payer, PAID[0], regular)] {
+            let least = least_width(share, samples);
+            assert!(found.width() <= 1.3 * least, "{least}; {said}");
+        }
+    }
+}
+
+#[test]
+fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
+    let mut division = Division::default();
+    let none = Sampling {
+        regular: 0,
+        in_window: None,
+        alike: 1,
+    };
+    let owners = observed(&mut SplitMix64(1), &mut division, none, 0);
+    let known = owners.intervals();
+    assert_eq!(owners.owners[0].id, u64::from(UNKNOWN));
+    assert_eq!(known.taken, [Some((0, BUSY_NS))]);
+}
