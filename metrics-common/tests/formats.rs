@@ -67,7 +67,7 @@ prop_compose! {
             owners: vec![group, process, Owner::single(OwnerKind::Idle)],
             caused: (0..2).map(|owner| Caused { owner, component: 5, cpu_ns: row(5) }).collect(),
             taken: vec![Interruption { cause: 0, payer: 2, ns: seed }],
-            basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, ..OwnerBasis::default() }],
+            basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, cause_ns_ms: power.map(|_| seed), ..OwnerBasis::default() }],
             irq_pressure_ns: vec![power.map(|_| seed), None, None],
         };
         let interface = |number: u64| Interface {

@@ -52,6 +52,9 @@ pub fn made_up(sequence: u64) -> Owners {
             component: row("rx_softirq"),
             socket_ns: sequence + 1_000,
             nothing_ns: 10,
+            // A thousand samples or so.
+            cause_ns_ms: Some(1),
+            payer_ns_ms: Some(1),
             ..OwnerBasis::default()
         }],
         irq_pressure_ns: vec![Some(9), None, None, None],

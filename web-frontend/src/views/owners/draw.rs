@@ -76,9 +76,14 @@ pub fn matrix(matrix: &Matrix) -> String {
         let _ = write!(html, "<tr><th scope=\"row\" class=\"name\"{}", text(cause));
         for cell in cells {
             let _ = match cell {
-                Some(Cell { text, level }) => {
-                    write!(html, "<td data-level=\"{level}\">{text}</td>")
-                }
+                Some(Cell {
+                    text,
+                    level,
+                    interval,
+                }) => write!(
+                    html,
+                    "<td data-level=\"{level}\" title=\"{interval}\">{text}</td>"
+                ),
                 None => write!(html, "<td class=\"own\" aria-label=\"itself\">·</td>"),
             };
         }

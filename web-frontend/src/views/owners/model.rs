@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use metrics_common::component;
 use metrics_common::sections::{
-    Account, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
+    Account, AccountIntervals, Bounds, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
 };
 use metrics_common::{Info, Snapshot};
 
@@ -31,14 +31,29 @@ pub struct Cell {
     pub text: String,
     /// Its emphasis: 0 for zero, up to [`MAX_LEVEL`].
     pub level: u8,
+    /// Its 95 % interval, for the tooltip; empty if it is unknown.
+    pub interval: String,
 }
 
 impl Cell {
     fn empty() -> Cell {
+        Cell::new(String::new(), 0)
+    }
+
+    /// Without an interval.
+    pub fn new(text: String, level: u8) -> Cell {
+        let interval = String::new();
         Cell {
-            text: String::new(),
-            level: 0,
+            text,
+            level,
+            interval,
         }
+    }
+
+    /// The same with this interval.
+    pub fn within(self, range: Option<String>) -> Cell {
+        let interval = range.map_or_else(String::new, |range| format!("95 % interval: {range}"));
+        Cell { interval, ..self }
     }
 }
 
@@ -90,6 +105,7 @@ struct Ranked<'a> {
     owner: &'a Owner,
     place: usize,
     account: Account,
+    intervals: AccountIntervals,
     pressure_ns: Option<u64>,
 }
 
@@ -153,14 +169,17 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     let whole_ns: u64 = owners.totals_ns().iter().sum();
     let amount = |ns| Amount::of_ns(snapshot, ns, Some(whole_ns));
     let text = |ns| said(asked.basis, amount(ns));
+    let range = |(low, high): Bounds| asked.basis.range(amount(low), amount(high));
     let mut ranked: Vec<Ranked> = owners
         .accounts()
         .into_iter()
+        .zip(owners.intervals().accounts)
         .enumerate()
-        .map(|(place, account)| Ranked {
+        .map(|(place, (account, intervals))| Ranked {
             owner: &owners.owners[place],
             place,
             account,
+            intervals,
             pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
         })
         .filter(|own| is_all || own.account.caused_ns > 0 || own.owner.kind.loses())
@@ -177,6 +196,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     }
     let has_pressure = is_all && ranked.iter().any(|own| own.pressure_ns.is_some());
     let columns = columns(asked.basis, is_all, has_pressure);
+    let of_the_time = |ns| fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0);
     let has_time = |own: &Ranked| match is_all {
         true => own.account.weight_ns() > 0,
         false => own.account.caused_ns > 0,
@@ -201,33 +221,36 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             others_took_ns,
             stalled_ns,
         } = own.account;
-        let cell = |ns, most| Cell {
-            text: text(ns),
-            level: level(ns, most),
-        };
+        let cell = |ns, most| Cell::new(text(ns), level(ns, most));
+        let AccountIntervals {
+            caused_interval_ns,
+            softirq_interval_ns,
+            made_others_pay_interval_ns,
+            others_took_interval_ns,
+            stalled_interval_ns,
+        } = own.intervals;
         let loses = own.owner.kind.loses();
         let mut cells = vec![
-            cell(caused_ns, most_caused),
+            cell(caused_ns, most_caused).within(caused_interval_ns.map(range)),
             cell(caused_ns - softirq_ns.min(caused_ns), 0),
-            cell(softirq_ns, 0),
+            cell(softirq_ns, 0).within(softirq_interval_ns.map(range)),
         ];
         if is_all {
-            cells.push(cell(made_others_pay_ns, most_taken));
-            cells.push(cell(others_took_ns, if loses { most_taken } else { 0 }));
-            let of_the_time = |ns| Cell {
-                text: fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0),
-                level: u8::from(ns > 0),
-            };
+            let made = made_others_pay_interval_ns.map(range);
+            cells.push(cell(made_others_pay_ns, most_taken).within(made));
+            let took = others_took_interval_ns.map(range);
+            cells.push(cell(others_took_ns, if loses { most_taken } else { 0 }).within(took));
             cells.push(if loses {
-                of_the_time(stalled_ns)
+                let range = |(low, high)| format!("{}–{} %", of_the_time(low), of_the_time(high));
+                Cell::new(of_the_time(stalled_ns), u8::from(stalled_ns > 0))
+                    .within(stalled_interval_ns.map(range))
             } else {
                 Cell::empty()
             });
         }
         if has_pressure {
-            cells.push(own.pressure_ns.map_or_else(Cell::empty, |ns| Cell {
-                text: fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0),
-                level: u8::from(ns > 0),
+            cells.push(own.pressure_ns.map_or_else(Cell::empty, |ns| {
+                Cell::new(of_the_time(ns), u8::from(ns > 0))
             }));
         }
         let key = key(own.owner);

@@ -154,6 +154,7 @@ impl Owners {
         }
         for (live, cell) in self.cells.iter_mut().zip(draw::cells(table)) {
             set_attribute(&live.holder, "data-level", &cell.level.to_string())?;
+            set_attribute(&live.holder, "title", &cell.interval)?;
             live.show(cell.text.clone());
         }
         Ok(())

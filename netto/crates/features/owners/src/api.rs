@@ -2,7 +2,8 @@
 //! Components and events are named by slug, owners by name. Pure.
 
 use metrics_common::sections::{
-    Account, Caused, Columns, Interruption, OwnerBasis, Section, event_of,
+    Account, AccountIntervals, Bounds, Caused, Columns, Interruption, Intervals, OwnerBasis,
+    Section, event_of,
 };
 use metrics_common::{Info, Owner, Owners, Snapshot};
 use netto_questions::api::{
@@ -32,7 +33,7 @@ pub const API: Api = Api {
 #[derive(Debug, Serialize)]
 struct SectionView<'a> {
     owners: Vec<SectionOwner<'a>>,
-    taken: &'a [Interruption],
+    taken: Vec<TakenView<'a>>,
     basis: Vec<BasisView<'a>>,
 }
 
@@ -42,8 +43,28 @@ struct SectionOwner<'a> {
     #[serde(flatten)]
     owner: &'a Owner,
     stalled_ns: u64,
+    #[serde(flatten)]
+    intervals: AccountIntervals,
     irq_pressure_ns: Option<u64>,
     caused: Vec<CausedView<'a>>,
+}
+
+/// A pair, and the bounds of its time.
+#[derive(Debug, Serialize)]
+struct TakenView<'a> {
+    #[serde(flatten)]
+    taken: &'a Interruption,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ns: Option<Bounds>,
+}
+
+impl<'a> TakenView<'a> {
+    fn all(owners: &'a Owners, intervals: Vec<Option<Bounds>>) -> Vec<TakenView<'a>> {
+        let taken = owners.taken.iter().zip(intervals);
+        taken
+            .map(|(taken, interval_ns)| TakenView { taken, interval_ns })
+            .collect()
+    }
 }
 
 /// Time that an owner caused of a component.
@@ -93,21 +114,24 @@ impl<'a> SectionView<'a> {
             cpu_ns: &caused.cpu_ns,
             total_ns: caused.cpu_ns.iter().sum(),
         };
-        let views = owners.owners.iter().zip(owners.accounts()).enumerate();
-        let views = views.map(|(place, (owner, account))| {
+        let Intervals { accounts, taken } = owners.intervals();
+        let accounts = owners.accounts().into_iter().zip(accounts);
+        let views = owners.owners.iter().zip(accounts).enumerate();
+        let views = views.map(|(place, (owner, (account, intervals)))| {
             let own = owners.caused.iter();
             let own = own.filter(|caused| caused.owner as usize == place);
             SectionOwner {
                 label: owner.label(),
                 owner,
                 stalled_ns: account.stalled_ns,
+                intervals,
                 irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
                 caused: own.map(caused).collect(),
             }
         });
         SectionView {
             owners: views.collect(),
-            taken: &owners.taken,
+            taken: TakenView::all(owners, taken),
             basis: owners
                 .basis
                 .iter()
@@ -126,7 +150,7 @@ struct AnswerView<'a> {
     taken_total_ns: u64,
     events: Vec<EventView<'a>>,
     owners: Vec<OwnerView<'a>>,
-    taken: &'a [Interruption],
+    taken: Vec<TakenView<'a>>,
 }
 
 /// The period of the data.
@@ -154,6 +178,8 @@ struct OwnerView<'a> {
     owner: &'a Owner,
     #[serde(flatten)]
     account: Account,
+    #[serde(flatten)]
+    intervals: AccountIntervals,
     /// Caused time as a share of all CPUs' time, 0 to 1.
     share_ratio: f64,
     irq_pressure_ns: Option<u64>,
@@ -201,12 +227,14 @@ fn answer(
 }
 
 fn measured<'a>(owners: &'a Owners, span: Span, info: &'a Info) -> AnswerView<'a> {
-    let accounts = owners.accounts();
+    let Intervals { accounts, taken } = owners.intervals();
+    let accounts = owners.accounts().into_iter().zip(accounts);
     let views = owners.owners.iter().zip(accounts).enumerate();
-    let views = views.map(|(place, (owner, account))| OwnerView {
+    let views = views.map(|(place, (owner, (account, intervals)))| OwnerView {
         label: owner.label(),
         owner,
         account,
+        intervals,
         share_ratio: match span.capacity_ns {
             0 => 0.0,
             capacity_ns => account.caused_ns as f64 / capacity_ns as f64,
@@ -221,7 +249,7 @@ fn measured<'a>(owners: &'a Owners, span: Span, info: &'a Info) -> AnswerView<'a
         taken_total_ns: total(&mut owners.taken.iter().map(|taken| taken.ns)),
         events: events(owners, info),
         owners: views.collect(),
-        taken: &owners.taken,
+        taken: TakenView::all(owners, taken),
     }
 }
 
@@ -315,6 +343,9 @@ mod tests {
         owners.basis.push(OwnerBasis {
             component: row("rx_softirq"),
             socket_ns: 9 * ns,
+            // A sample of a cause for each 2 ms, of a payer for each 4.
+            cause_ns_ms: Some(9 * ns * 2),
+            payer_ns_ms: Some(9 * ns * 4),
             ..OwnerBasis::default()
         });
         Snapshot {
@@ -358,6 +389,30 @@ mod tests {
         );
         assert_eq!(payer["others_took_ns"], 60 * 30);
         assert_eq!(payer["stalled_ns"], 60 * 30);
+    }
+
+    #[test]
+    fn what_is_caused_and_paid_has_its_interval_and_what_no_samples_are_known_of_has_none() {
+        // 5.4 s: 2,700 samples of causes, 1,350 of payers.
+        let recent: Vec<_> = (1..=60).map(|at| snapshot(at, 10_000_000)).collect();
+        let answer = answered(&recent, 50);
+        let of = |owner: usize, name: &str| {
+            let bounds = &answer["owners"][owner][name];
+            let own = &answer["owners"][owner][name.replace("_interval", "")];
+            [&bounds[0], own, &bounds[1]].map(|ns| (ns.as_f64().unwrap() / 1e7).round() as u64)
+        };
+        // Of 540 in units of 10 ms.
+        assert_eq!(answer["owners"][0]["label"], "/g3");
+        assert_eq!(of(0, "caused_interval_ns"), [230, 240, 250]);
+        assert_eq!(of(1, "stalled_interval_ns"), [179, 180, 180]);
+        let pair = &answer["taken"][0]["interval_ns"];
+        assert!(pair[0].as_u64() < Some(600_000_000) && pair[1].as_u64() > Some(600_000_000));
+        let mut unknown = snapshot(1, 10_000_000);
+        let owners = unknown.sections.owners.as_mut().unwrap();
+        owners.basis[0].cause_ns_ms = None;
+        let answer = answered(&[unknown], 50);
+        assert_eq!(answer["owners"][0].get("caused_interval_ns"), None);
+        assert_eq!(answer["taken"][0].get("interval_ns"), None);
     }
 
     #[test]

@@ -161,6 +161,12 @@ fn section(work: &Work, seconds: f64) -> Owners {
             })
         })
     });
+    // As if samples were taken 250 times a second.
+    for own in &mut basis {
+        let ns_ms = 4 * own.total_ns();
+        own.cause_ns_ms = Some(ns_ms);
+        own.payer_ns_ms = is_softirq(own.component as usize).then_some(ns_ms);
+    }
     Owners {
         caused: rows.collect(),
         irq_pressure_ns: irq_pressure_ns.collect(),

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Account, Columns, Section};
+use metrics_common::sections::{Account, AccountIntervals, Bounds, Columns, Section};
 use metrics_common::{OwnerKind, Owners, Snapshot};
 use netto_feature::summary::{Summarizer, Summary};
 use netto_questions::figures::{cpus, percent, plain};
@@ -52,6 +52,9 @@ struct OwnerSummary {
     /// The times that it caused and paid.
     #[serde(flatten)]
     account: Account,
+    /// Their 95 % intervals.
+    #[serde(flatten)]
+    intervals: AccountIntervals,
 }
 
 /// An owner that took softirq time from another.
@@ -63,6 +66,9 @@ struct Pair {
     payer: String,
     /// CPU time, nanoseconds.
     ns: u64,
+    /// Its 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ns: Option<Bounds>,
 }
 
 impl Summarizer for Sum {
@@ -92,24 +98,32 @@ impl Sum {
         };
         let totals = sum.totals_ns();
         let pair = sum.largest_pair();
+        let pair_interval = pair.and_then(|pair| {
+            let place = sum.taken.iter().position(|taken| *taken == pair)?;
+            sum.intervals().taken[place]
+        });
         let label = |place: u32| sum.owners[place as usize].label();
         let largest = sum.largest(MOST_OWNERS);
+        let intervals = largest.intervals().accounts;
         let owners = largest.owners.iter().zip(largest.accounts());
+        let owners = owners.zip(intervals);
         Some(OwnersReport {
             measured_ns: self.measured_ns,
             total_ns: totals.into_iter().fold(0, u64::saturating_add),
             owners: owners
-                .filter(|(_, account)| account.weight_ns() > 0)
-                .map(|(owner, account)| OwnerSummary {
+                .filter(|((_, account), _)| account.weight_ns() > 0)
+                .map(|((owner, account), intervals)| OwnerSummary {
                     label: owner.label(),
                     kind: owner.kind,
                     account,
+                    intervals,
                 })
                 .collect(),
             largest_pair: pair.map(|taken| Pair {
                 cause: label(taken.cause),
                 payer: label(taken.payer),
                 ns: taken.ns,
+                interval_ns: pair_interval,
             }),
         })
     }
@@ -122,11 +136,14 @@ fn lines(owners: &OwnersReport) -> String {
         return text;
     }
     let of_time = |ns: u64| cpus(ns as f64 / owners.measured_ns as f64);
+    let range = |bounds: Option<Bounds>| {
+        bounds.map(|(low, high)| format!("{}–{}", of_time(low), of_time(high)))
+    };
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>9}",
-        "whose it was", "share", "CPUs", "others paid", "others took", "stalled"
+        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}",
+        "whose it was", "share", "CPUs", "95 %", "others paid", "others took", "stalled"
     );
     let shown = owners.owners.iter().filter(|own| own.kind.loses());
     for own in shown.take(LINES) {
@@ -134,10 +151,11 @@ fn lines(owners: &OwnersReport) -> String {
         let share = account.caused_ns as f64 / owners.total_ns.max(1) as f64;
         let _ = writeln!(
             text,
-            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>9}",
+            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}",
             shortened(&plain(&own.label)),
             percent(share),
             of_time(account.caused_ns),
+            range(own.intervals.caused_interval_ns).unwrap_or_default(),
             of_time(account.made_others_pay_ns),
             of_time(account.others_took_ns),
             of_time(account.stalled_ns),
@@ -146,10 +164,11 @@ fn lines(owners: &OwnersReport) -> String {
     if let Some(pair) = &owners.largest_pair {
         let _ = writeln!(
             text,
-            "{} took {} CPUs from {}",
+            "{} took {} CPUs from {}{}",
             plain(&pair.cause),
             of_time(pair.ns),
-            plain(&pair.payer)
+            plain(&pair.payer),
+            range(pair.interval_ns).map_or_else(String::new, |range| format!(" ({range})"))
         );
     }
     text
@@ -226,6 +245,10 @@ mod tests {
                 stalled_ns: 625_000_000,
                 ..Account::default()
             },
+            intervals: AccountIntervals {
+                caused_interval_ns: Some((caused_ns / 2, caused_ns * 2)),
+                ..AccountIntervals::default()
+            },
         };
         let summary = OwnersReport {
             measured_ns: 1_000_000_000,
@@ -238,13 +261,16 @@ mod tests {
                 cause: "a".to_owned(),
                 payer: "b".to_owned(),
                 ns: 250_000_000,
+                interval_ns: Some((125_000_000, 375_000_000)),
             }),
         };
         let text = lines(&summary);
         assert!(!text.contains('\u{1b}') && text.contains("…"), "{text}");
         assert!(text.contains("25.0"), "{text}");
         assert!(text.contains("stalled") && text.contains("0.625"), "{text}");
-        assert!(text.contains("a took 0.250 CPUs from b"), "{text}");
+        let pair = "a took 0.250 CPUs from b (0.125–0.375)";
+        assert!(text.contains(pair), "{text}");
+        assert!(text.contains(" 0.250–1.000 "), "{text}");
         assert!(!text.contains("idle CPUs"), "they lose nothing: {text}");
     }
 }

@@ -29,16 +29,19 @@ pub fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
         )];
     };
     let owners = owners.of_component(component).largest(MOST_OWNERS);
-    let known = owners.owners.iter().zip(owners.totals_ns());
+    let intervals = owners.intervals().accounts;
+    let known = owners.owners.iter().zip(owners.totals_ns()).zip(intervals);
     known
-        .filter(|(_, ns)| *ns > 0)
+        .filter(|((_, ns), _)| *ns > 0)
         .enumerate()
-        .map(|(place, (owner, ns))| {
+        .map(|(place, ((owner, ns), intervals))| {
+            let of_all = |ns| ratio(ns, sum.capacity_ns());
+            let bounds = intervals.caused_interval_ns;
             let value = Value {
                 ns,
                 cpus: ratio(ns, sum.interval_ns),
-                ratio: ratio(ns, sum.capacity_ns()),
-                interval_ratio: None,
+                ratio: of_all(ns),
+                interval_ratio: bounds.map(|(low, high)| (of_all(low), of_all(high))),
             };
             line(
                 format!("{place} {}", owner.label()),

@@ -59,11 +59,15 @@ pub(in crate::views::owners) fn owners() -> Owners {
             component: row("rx_softirq") as u32,
             socket_ns: 70 * MS,
             nothing_ns: 20 * MS,
+            // A sample of a cause and a payer for each millisecond.
+            cause_ns_ms: Some(90 * MS),
+            payer_ns_ms: Some(90 * MS),
             ..OwnerBasis::default()
         },
         OwnerBasis {
             component: row("tx_syscall") as u32,
             task_ns: 30 * MS,
+            cause_ns_ms: Some(30 * MS),
             ..OwnerBasis::default()
         },
     ];
