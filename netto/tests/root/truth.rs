@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use metrics_common::component::index_of;
+use metrics_common::sections::Bounds;
 use metrics_common::{OwnerKind, Snapshot};
 use netto_truth::Truth;
 
@@ -202,18 +204,28 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
     let sum = look(&mut followed, asked.length)?;
     let charged = truth.charged()?;
     drop(truth);
+    let rx = metrics_common::component::index_of("rx_softirq").expect("a component");
+    println!(
+        "RX softirq: {:?}",
+        followed.info.components[rx].availability
+    );
+    println!("{:?}", followed.info.notes);
     let shares = of_netto(groups, &sum)?;
     let mut true_shares = of_truth(groups, &charged)?;
     // What was found and is not true counts as well.
     for what in shares.keys() {
         true_shares.entry(*what).or_default();
     }
+    let intervals = intervals_of(groups, &sum)?;
     println!();
     let mut wrong = Vec::new();
     for (what, expected) in &true_shares {
         let found = shares.get(what).copied().unwrap_or(0.0);
+        let interval = intervals.get(what).map_or_else(String::new, |(low, high)| {
+            format!(" ({low:.3} to {high:.3})")
+        });
         println!(
-            "{} {:10} {found:.3}, in truth {expected:.3}",
+            "{} {:10} {found:.3}{interval}, in truth {expected:.3}",
             what.0, what.1
         );
         let is_wrong = match *expected >= HELD {
@@ -281,4 +293,33 @@ fn of_netto(groups: &Groups, sum: &Snapshot) -> Result<Shares> {
     let of_interfaces = caused_by_kind(sum, OwnerKind::Interface, "rx_softirq")? / whole;
     shares.insert(("caused", "interface"), of_interfaces);
     Ok(shares)
+}
+
+/// The 95 % intervals of these shares, of those that have one.
+fn intervals_of(
+    groups: &Groups,
+    sum: &Snapshot,
+) -> Result<BTreeMap<(&'static str, &'static str), (f64, f64)>> {
+    let whole = total(sum, "rx_softirq")?;
+    let event = index_of("rx_softirq").context("a component")?;
+    let owners = owners(sum)?.of_component(event);
+    let known = owners.intervals().accounts;
+    let share = |(low, high): Bounds| (low as f64 / whole, high as f64 / whole);
+    let mut intervals = BTreeMap::new();
+    for (name, group) in groups.all() {
+        let path = group.path();
+        let own = owners.owners.iter().position(|own| own.cgroup == path);
+        let Some(own) = own.map(|place| known[place]) else {
+            continue;
+        };
+        for (what, bounds) in [
+            ("caused", own.caused_interval_ns),
+            ("paid", own.stalled_interval_ns),
+        ] {
+            if let Some(bounds) = bounds {
+                intervals.insert((what, name), share(bounds));
+            }
+        }
+    }
+    Ok(intervals)
 }

@@ -40,6 +40,11 @@ const CONSTANTS: &[Constant] = &[
         about: "Frames that a trial of the tick has room for.",
     },
     Constant {
+        name: "IDLE_TOLD_NS",
+        value: 250_000,
+        about: "RX softirq time on top of the idle task for each softirq that is told of.",
+    },
+    Constant {
         name: "TRACE_WORDS",
         value: MAX_FRAMES + HEADER_WORDS,
         about: "Words of the longest trace, its header included.",
@@ -116,6 +121,11 @@ const RECORDS: &[Record] = &[
                 "RX softirq time that ran in ksoftirqd.",
             ),
             (
+                "idle_rx_ns",
+                1,
+                "RX softirq time that ran on top of the idle task.",
+            ),
+            (
                 "idle_samples",
                 1,
                 "Samples that found the CPU idle; written by its sampler only.",
@@ -183,6 +193,16 @@ const RECORDS: &[Record] = &[
             ),
             ("leaving_to", 1, "Interface by which it left."),
             ("met", 1, "Runs of the programs that meet packets."),
+            (
+                "idle_since_ns",
+                1,
+                "When the RX softirq on top of the idle task began; 0 if there is none.",
+            ),
+            (
+                "idle_due_ns",
+                1,
+                "Time of such softirqs since one was told of.",
+            ),
         ],
     },
     Record {

@@ -4,6 +4,7 @@
 //! samples. The owner of a task's work is the task. The owner of a softirq's work is the socket
 //! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
+use metrics_common::component::index_of_source;
 use metrics_common::sections::{Caused, Interruption};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
@@ -11,11 +12,12 @@ use rustc_hash::FxHashMap;
 use self::analysis::divide::{
     Attributed, Division, Portion, interrupts, leaf_of, takes, works_for_others,
 };
+use self::analysis::idle::IdleShares;
 use self::analysis::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::{Evidence, Pair};
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
-use self::analysis::verdict::{Causer, causer, process, who_runs};
+use self::analysis::verdict::{Causer, causer, owner, process, who_runs};
 use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
 use netto_analysis::tagged::TaggedSample;
@@ -68,6 +70,7 @@ struct WhoseCost {
     resolver: OwnerResolver,
     register: OwnerTable,
     division: Division,
+    idle: IdleShares,
     ranking: Ranking,
     portions: Vec<Portion>,
 }
@@ -109,6 +112,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         resolver,
         register: OwnerTable::default(),
         division: Division::default(),
+        idle: IdleShares::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
     }))
@@ -134,14 +138,7 @@ impl WhoseCost {
                     number => self.events.of(sample.cpu, number),
                 };
                 let causer = causer(sample, told);
-                let cause = match causer {
-                    Causer::Task => runner,
-                    Causer::Socket(socket) => self.holder(socket, now_ns),
-                    Causer::Interface(who) => self.register.number(who),
-                    Causer::Nobody => NOBODY,
-                    Causer::Unknown => UNKNOWN,
-                };
-                (cause, causer.found())
+                (self.number(causer, runner, now_ns), causer.found())
             };
             let payer = if interrupts(sample.event) {
                 runner
@@ -156,6 +153,38 @@ impl WhoseCost {
                 found,
                 is_of_window: sample.is_of_window,
             });
+        }
+    }
+
+    /// Adds softirqs on top of idle tasks, which some kernels take no samples of.
+    fn add_on_idle(&mut self, now_ns: u64) {
+        let Some(event) = index_of_source(Source::NET_RX) else {
+            return;
+        };
+        let payer = self.register.number(OwnerId::Idle);
+        let all: Vec<_> = self.events.on_idle().collect();
+        for on_idle in all {
+            let causer = owner(&on_idle.met).unwrap_or(Causer::Nobody);
+            let cause = self.number(causer, payer, now_ns);
+            self.division.add(Attributed {
+                cpu: on_idle.cpu,
+                event,
+                leaf: leaf_of(event, None),
+                pair: Pair { cause, payer },
+                found: causer.found(),
+                is_of_window: true,
+            });
+        }
+    }
+
+    /// The number of who work was for; `runner` is the running task's.
+    fn number(&mut self, causer: Causer, runner: u32, now_ns: u64) -> u32 {
+        match causer {
+            Causer::Task => runner,
+            Causer::Socket(socket) => self.holder(socket, now_ns),
+            Causer::Interface(who) => self.register.number(who),
+            Causer::Nobody => NOBODY,
+            Causer::Unknown => UNKNOWN,
         }
     }
 
@@ -278,6 +307,16 @@ impl Instrument for WhoseCost {
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
         self.add_samples(&platform.overhead, tick.samples, now_ns);
+        self.add_on_idle(now_ns);
+        self.idle.begin(tick.interval_ns);
+        for &cpu in cpus {
+            if let Some(reading) = platform.readers.clocks.read(cpu as usize) {
+                let rx_ns = reading.total_ns[usize::from(Source::NET_RX.clock_kind())];
+                self.idle.add(cpu as usize, reading.idle_rx_ns, rx_ns);
+            }
+        }
+        let idle = self.register.number(OwnerId::Idle);
+        self.division.set_idle(idle, |cpu| self.idle.ratio(cpu));
         let Some(cost) = &sections.cost else {
             return Ok(());
         };

@@ -31,6 +31,9 @@
 #define NETTO_DEPTH_SHIFT 32
 #define NETTO_DEPTH_MASK 0xffffULL
 
+/* Vector of the NET_RX softirq (include/linux/interrupt.h). */
+#define NETTO_NET_RX 3
+
 /* Set before load. */
 const volatile __u64 netto_possible_cpus = 1;
 

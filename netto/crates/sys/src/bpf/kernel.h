@@ -43,6 +43,9 @@ enum {
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 enum {
+	BPF_RB_NO_WAKEUP = 1,
+};
+enum {
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 };
 

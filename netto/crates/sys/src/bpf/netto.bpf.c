@@ -12,8 +12,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Vector of the NET_RX softirq (include/linux/interrupt.h). */
-#define NETTO_NET_RX 3
 /* Numbers of interrupts that can be told to be a network device's. */
 #define NETTO_INTERRUPTS 16384
 
@@ -38,6 +36,7 @@ int BPF_PROG(netto_sirq_out)
 	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 kind, below, charged;
+	__u32 task;
 
 	if (!cpu)
 		return 0;
@@ -48,7 +47,12 @@ int BPF_PROG(netto_sirq_out)
 		return 0;
 	charged = netto_transition(cpu, now, below);
 	cpu->entries[kind]++;
-	if (kind == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX) && (__u32)bpf_get_current_pid_tgid() == cpu->ksoftirqd_pid)
+	if (kind != NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
+		return 0;
+	task = bpf_get_current_pid_tgid();
+	if (!task)
+		cpu->idle_rx_ns += charged;
+	else if (task == cpu->ksoftirqd_pid)
 		cpu->ksoftirqd_rx_ns += charged;
 	return 0;
 }

@@ -123,6 +123,10 @@ pub struct Division {
     /// By row, of the host.
     host: Vec<Pool>,
     precision: Precision,
+    /// The number of idle CPUs as payer; by CPU, the part of received packets' softirq time that
+    /// ran on top of its idle task, where that is known.
+    idle: Option<u32>,
+    on_idle: Vec<Option<f64>>,
 }
 
 impl Default for Division {
@@ -142,6 +146,8 @@ impl Default for Division {
             cpus: Vec::new(),
             host: vec![Pool::default(); COMPONENTS.len()],
             precision: Precision::new(COMPONENTS.len()),
+            idle: None,
+            on_idle: Vec::new(),
         }
     }
 }
@@ -158,6 +164,22 @@ impl Division {
         self.precision.begin(interval_ns);
     }
 
+    /// Sets the number of idle CPUs as payer, and the part of each CPU's RX softirq time that ran on
+    /// top of its idle task: samples then divide the rest only, since some kernels take none of an
+    /// idle CPU.
+    pub fn set_idle(&mut self, idle: u32, of_cpu: impl Fn(usize) -> Option<f64>) {
+        self.idle = Some(idle);
+        self.on_idle.clear();
+        self.on_idle.extend((0..self.cpus.len()).map(of_cpu));
+    }
+
+    /// The number of idle CPUs, and the part of an event that ran on top of this one's idle task.
+    fn on_idle(&self, event: usize, cpu: usize) -> Option<(u32, f64)> {
+        let ratio = (*self.on_idle.get(cpu)?)?;
+        let is_received = nature_of(event) == Nature::Received && interrupts(event);
+        self.idle.filter(|_| is_received).map(|idle| (idle, ratio))
+    }
+
     /// Adds a sample of the interval.
     pub fn add(&mut self, sample: Attributed) {
         let Attributed {
@@ -168,6 +190,7 @@ impl Division {
             found,
             is_of_window,
         } = sample;
+        let idle = self.on_idle(event, cpu).map(|(idle, _)| idle);
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -193,7 +216,7 @@ impl Division {
             self.precision
                 .add_cause(event, known.pair.cause, is_for_others);
         }
-        if interrupts(event) && !is_of_window {
+        if interrupts(event) && !is_of_window && idle != Some(pair.payer) {
             self.precision.add_payer(event, pair.payer);
         }
         for pools in [cpu, &mut self.host] {
@@ -220,8 +243,9 @@ impl Division {
         cpus: &[u32],
         mut portion: impl FnMut(Portion),
     ) -> Vec<OwnerBasis> {
-        let mut bases = Vec::new();
+        let (mut bases, mut times) = (Vec::new(), Vec::new());
         for event in &self.events {
+            let mut sampled_ns = 0;
             let mut basis = OwnerBasis {
                 component: event.row as u32,
                 ..OwnerBasis::default()
@@ -240,23 +264,35 @@ impl Division {
                     if ns == 0 {
                         continue;
                     }
-                    let weights = self.weigh(event, leaf, cpu as usize);
-                    divide(ns, &weights, |Known { pair, found }, ns| {
-                        *way(&mut basis, found) += ns;
-                        portion(Portion {
-                            leaf,
-                            column,
-                            pair,
-                            ns,
+                    let cpu = cpu as usize;
+                    let mut divide = |ns, weights: Weights| {
+                        divide(ns, &weights, |Known { pair, found }, ns| {
+                            *way(&mut basis, found) += ns;
+                            portion(Portion {
+                                leaf,
+                                column,
+                                pair,
+                                ns,
+                            });
                         });
-                    });
+                    };
+                    let mut rest_ns = ns;
+                    let on_idle = self.on_idle(event.row, cpu);
+                    if let Some((idle, ratio)) = on_idle {
+                        let idle_ns = (ns as f64 * ratio) as u64;
+                        divide(idle_ns, self.weigh_idle(event, leaf, cpu, idle));
+                        rest_ns -= idle_ns.min(ns);
+                    }
+                    let skipped = on_idle.map(|(idle, _)| idle);
+                    divide(rest_ns, self.weigh(event, leaf, cpu, skipped));
+                    sampled_ns += rest_ns;
                 }
             }
+            times.push((event.row, basis.total_ns(), sampled_ns));
             bases.push(basis);
         }
-        for basis in &bases {
-            self.precision
-                .add_time(basis.component as usize, basis.total_ns());
+        for (event, ns, sampled_ns) in times {
+            self.precision.add_time(event, ns, sampled_ns);
         }
         for (basis, event) in bases.iter_mut().zip(&self.events) {
             let ns_ms = |ms: f64| (basis.total_ns() as f64 * ms) as u64;
@@ -276,14 +312,15 @@ impl Division {
 
     /// The weights for the time of a component on a CPU: its own samples of the interval, or its
     /// event's, so that in the long run each sample counts once; without any, other evidence.
-    fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> Weights {
-        if let Some(weights) = self.weigh_samples(event, leaf, cpu) {
+    /// What a `skipped` owner paid is divided elsewhere.
+    fn weigh(&self, event: &Event, leaf: usize, cpu: usize, skipped: Option<u32>) -> Weights {
+        if let Some(weights) = self.weigh_samples(event, leaf, cpu, skipped) {
             return weights;
         }
         if event.nature == Nature::Interrupt
             && let Some(received) = index_of_source(Source::NET_RX)
             && let Some(received) = self.events.iter().find(|event| event.row == received)
-            && let Some(weights) = self.weigh_samples(received, received.row, cpu)
+            && let Some(weights) = self.weigh_samples(received, received.row, cpu, None)
         {
             return weights.into_iter().map(in_proportion).collect();
         }
@@ -291,9 +328,14 @@ impl Division {
         let evidence = sends_now
             .into_iter()
             .chain(self.other_evidence(event, leaf, cpu));
-        match evidence.into_iter().find(|weights| !weights.is_empty()) {
+        let rest = |weights: &[(Known, f64)]| -> Weights {
+            let weights = weights.iter();
+            let rest = weights.filter(|(known, _)| skipped != Some(known.pair.payer));
+            rest.copied().collect()
+        };
+        match evidence.map(rest).find(|weights| !weights.is_empty()) {
             Some(weights) => {
-                let settled = self.settle(event, cpu, weights.to_vec());
+                let settled = self.settle(event, cpu, weights);
                 settled.into_iter().map(in_proportion).collect()
             }
             None => {
@@ -307,16 +349,43 @@ impl Division {
         }
     }
 
-    /// By samples of the interval on that CPU; `None` without any.
-    fn weigh_samples(&self, event: &Event, leaf: usize, cpu: usize) -> Option<Weights> {
-        let own = self.cpus.get(cpu)?;
-        let pools = [leaf, event.row].map(|row| &own[row]);
-        let pool = pools.into_iter().find(|pool| pool.has_samples())?;
-        let mut weights = pool.now().to_vec();
-        for (open, weight) in pool.open() {
-            self.close(event, leaf, cpu, open, *weight, &mut weights);
+    /// The causes of what ran on top of the idle task: those of samples and softirqs there, else
+    /// those of other payers.
+    fn weigh_idle(&self, event: &Event, leaf: usize, cpu: usize, idle: u32) -> Weights {
+        let open = Open {
+            payer: Some(idle),
+            is_shared: true,
+            otherwise: UNKNOWN,
+        };
+        let mut weights = Weights::new();
+        if cpu < self.cpus.len() {
+            self.close(event, leaf, cpu, &open, 1.0, &mut weights);
         }
-        Some(weights)
+        weights
+    }
+
+    /// By samples of the interval on that CPU; `None` without any.
+    fn weigh_samples(
+        &self,
+        event: &Event,
+        leaf: usize,
+        cpu: usize,
+        skipped: Option<u32>,
+    ) -> Option<Weights> {
+        let own = self.cpus.get(cpu)?;
+        let is_in = |payer: Option<u32>| skipped.is_none() || payer != skipped;
+        for pool in [leaf, event.row].map(|row| &own[row]) {
+            let mut weights = pool.now().to_vec();
+            weights.retain(|(known, _)| is_in(Some(known.pair.payer)));
+            let open = pool.open().iter().filter(|(open, _)| is_in(open.payer));
+            for (open, weight) in open {
+                self.close(event, leaf, cpu, open, *weight, &mut weights);
+            }
+            if !weights.is_empty() {
+                return Some(weights);
+            }
+        }
+        None
     }
 
     /// Gives a sample without a known cause to the causes of other samples.
@@ -458,6 +527,7 @@ impl Division {
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.rename(&renamed));
         self.precision.rename(&renamed);
+        self.idle = self.idle.map(&renamed);
     }
 }
 

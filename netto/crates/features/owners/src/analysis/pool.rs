@@ -141,11 +141,6 @@ impl Pool {
         add(&mut self.open, open, 1.0);
     }
 
-    /// Whether the interval has any sample.
-    pub fn has_samples(&self) -> bool {
-        !self.now.is_empty() || !self.open.is_empty()
-    }
-
     /// Weights of the interval; none without a sample.
     pub fn now(&self) -> &[(Known, f64)] {
         &self.now

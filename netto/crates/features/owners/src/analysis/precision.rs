@@ -101,6 +101,8 @@ impl Clusters {
 #[derive(Debug, Clone, Copy, Default)]
 struct Event {
     ns: f64,
+    /// Of that, what samples divide among payers.
+    paid_ns: f64,
     causes: f64,
     payers: f64,
 }
@@ -131,6 +133,7 @@ impl Precision {
         let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
         for event in &mut self.events {
             event.ns *= left;
+            event.paid_ns *= left;
             event.causes *= left;
             event.payers *= left;
         }
@@ -154,10 +157,11 @@ impl Precision {
         self.payers.add(payer);
     }
 
-    /// Adds an event's time of the interval.
-    pub fn add_time(&mut self, event: usize, ns: u64) {
+    /// Adds an event's time of the interval, and how much of it is divided among payers by samples.
+    pub fn add_time(&mut self, event: usize, ns: u64, paid_ns: u64) {
         if let Some(event) = self.events.get_mut(event) {
             event.ns += ns as f64;
+            event.paid_ns += paid_ns as f64;
         }
     }
 
@@ -170,19 +174,16 @@ impl Precision {
             true => self.causes.effect(),
             false => 1.0,
         };
-        self.ms(event, known) * effect
+        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
+        ms(ns, known) * effect
     }
 
     /// The same of an event's payers.
     pub fn payer_ms(&self, event: usize, stand_in: Option<usize>) -> f64 {
         let samples = |row: usize| self.events.get(row).map_or(0.0, |event| event.payers);
         let known = samples(event) + stand_in.map_or(0.0, samples);
-        self.ms(event, known) * self.payers.effect()
-    }
-
-    fn ms(&self, event: usize, samples: f64) -> f64 {
-        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
-        ns / samples.max(LEAST_SAMPLES) / 1e6
+        let ns = self.events.get(event).map_or(0.0, |event| event.paid_ns);
+        ms(ns, known) * self.payers.effect()
     }
 
     /// Renumbers owners by `renamed`.
@@ -190,6 +191,11 @@ impl Precision {
         self.causes.rename(&renamed);
         self.payers.rename(&renamed);
     }
+}
+
+/// How long each of so many samples stands for, milliseconds.
+fn ms(ns: f64, samples: f64) -> f64 {
+    ns / samples.max(LEAST_SAMPLES) / 1e6
 }
 
 #[cfg(test)]

@@ -92,7 +92,8 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     told.or(last).unwrap_or(Causer::Nobody)
 }
 
-fn owner(met: &Met) -> Option<Causer> {
+/// The beneficiary of work for a packet; `None` if there was none.
+pub fn owner(met: &Met) -> Option<Causer> {
     let Met {
         cgroup,
         inode,

@@ -26,6 +26,17 @@ use netto_sys::skeleton;
 const MOST_GROUPS: usize = 8192;
 /// The record of a new control group: its number, and its path with a terminating 0.
 const GROUP_BYTES: usize = 8 + 256;
+/// Softirqs on top of idle tasks that are kept until they are read.
+const MOST_ON_IDLE: usize = 8192;
+
+/// A softirq that received on top of the idle task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnIdle {
+    /// Its CPU.
+    pub cpu: usize,
+    /// The packet that it met last; all 0 if none.
+    pub met: Met,
+}
 
 /// The reports of the probes.
 pub struct OwnerEvents {
@@ -34,6 +45,7 @@ pub struct OwnerEvents {
     // Dropped before the map that it reads.
     groups: RingBuffer<'static>,
     made: Receiver<(u64, Vec<u8>)>,
+    on_idle: Receiver<OnIdle>,
     records: Arc<CpuRecords>,
     /// By CPU, the count before this interval.
     met_before: Vec<u64>,
@@ -196,9 +208,17 @@ impl OwnerEvents {
         let cpus = readers.possible_cpus;
         let rings = MappedArray::new(&skel.maps.netto_rings, ring_bytes(places), cpus)?;
         let (sender, made) = sync_channel(MOST_GROUPS);
+        let (tell, on_idle) = sync_channel(MOST_ON_IDLE);
         let mut builder = RingBufferBuilder::new();
         builder.add(&skel.maps.netto_owners_groups, move |bytes: &[u8]| {
             send_group(&sender, bytes)
+        })?;
+        builder.add(&skel.maps.netto_owners_on_idle, move |bytes: &[u8]| {
+            if let Some(own) = on_idle_of(bytes) {
+                // If the channel is full, drop it: enough are queued.
+                let _ = tell.try_send(own);
+            }
+            0
         })?;
         let groups = builder
             .build()
@@ -208,6 +228,7 @@ impl OwnerEvents {
             mask: places - 1,
             groups,
             made,
+            on_idle,
             records: readers.records.clone(),
             met_before: vec![0; cpus],
             _new_groups: new_groups,
@@ -242,6 +263,30 @@ impl OwnerEvents {
         let _ = self.groups.consume();
         self.made.try_iter()
     }
+
+    /// Softirqs on top of idle tasks, one for each quarter of a millisecond of their time, that
+    /// were read with [`OwnerEvents::new_groups`].
+    pub fn on_idle(&self) -> impl Iterator<Item = OnIdle> {
+        self.on_idle.try_iter()
+    }
+}
+
+/// A softirq as it is written in the ring: CPU, control group and inode of the socket, interfaces,
+/// network namespace.
+fn on_idle_of(bytes: &[u8]) -> Option<OnIdle> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let &[cpu, cgroup, inode, interfaces, netns] = words.first_chunk::<5>()?;
+    let interfaces = u64::from_ne_bytes(interfaces);
+    Some(OnIdle {
+        cpu: u64::from_ne_bytes(cpu) as usize,
+        met: Met {
+            cgroup: u64::from_ne_bytes(cgroup),
+            inode: u64::from_ne_bytes(inode),
+            from: interfaces as u32,
+            to: (interfaces >> 32) as u32,
+            netns: u64::from_ne_bytes(netns),
+        },
+    })
 }
 
 /// Reads a slot of the ring, if it is that of this sample before and afterwards.
@@ -299,6 +344,21 @@ mod tests {
         assert_eq!(read_place(&place, 8), None);
         place[0].store(0, Relaxed);
         assert_eq!(read_place(&place, 0), None, "0 is no sample's number");
+    }
+
+    #[test]
+    fn a_softirq_on_top_of_the_idle_task_comes_with_its_packet() {
+        let words = [3_u64, 42, 99, 3 | 5 << 32, 4_026_531_840];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let met = Met {
+            cgroup: 42,
+            inode: 99,
+            from: 3,
+            to: 5,
+            netns: 4_026_531_840,
+        };
+        assert_eq!(on_idle_of(&bytes), Some(OnIdle { cpu: 3, met }));
+        assert_eq!(on_idle_of(&bytes[..39]), None);
     }
 
     #[test]

@@ -429,3 +429,64 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
     let (portions, _) = divided(&mut division, &cost);
     assert_eq!(portions.iter().map(|p| p.ns).sum::<u64>(), whole_ns);
 }
+
+#[test]
+fn what_ran_on_top_of_the_idle_task_is_paid_by_idle_cpus_and_samples_divide_the_rest() {
+    const IDLE: u32 = 8;
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    division.set_idle(IDLE, |cpu| (cpu == 0).then_some(0.6));
+    // The kernel takes no samples of idle CPU 0: softirqs there are told of otherwise.
+    for (cause, payer, is_of_window) in [(1, 9, false), (1, 9, false), (2, IDLE, true)] {
+        let whose = pair(cause, payer);
+        let own = sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket);
+        let own = Attributed {
+            leaf: match is_of_window {
+                true => row("rx_unattributed"),
+                false => own.leaf,
+            },
+            is_of_window,
+            ..own
+        };
+        division.add(own);
+    }
+    let own = sample(
+        1,
+        "rx_softirq",
+        Some("gro"),
+        pair(1, IDLE),
+        Evidence::Socket,
+    );
+    division.add(own);
+    let (portions, bases) = divided(&mut division, &cost(&[("gro", [1_000, 500])]));
+    let mut found: Vec<(usize, Pair, u64)> = portions
+        .iter()
+        .map(|own| (own.column, own.pair, own.ns))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            (0, pair(1, 9), 400),
+            (0, pair(2, IDLE), 600),
+            (1, pair(1, IDLE), 500),
+        ],
+        "of CPU 1 it is not known, so that samples tell"
+    );
+    let basis = bases
+        .iter()
+        .find(|b| b.component as usize == row("rx_softirq"));
+    assert_eq!(basis.unwrap().total_ns(), 1_500);
+}
+
+#[test]
+fn the_causes_on_top_of_the_idle_task_are_those_of_others_where_none_are_told() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    division.set_idle(8, |_| Some(1.0));
+    division.add(sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket));
+    let (portions, _) = divided(&mut division, &cost(&[("rx_softirq", [100, 70])]));
+    let of = |column| portions.iter().find(|own| own.column == column).unwrap();
+    assert_eq!((of(0).pair, of(0).ns), (pair(1, 8), 100));
+    assert_eq!((of(1).pair, of(1).ns), (pair(1, 8), 70), "the host's");
+}
