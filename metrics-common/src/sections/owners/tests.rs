@@ -247,3 +247,56 @@ proptest! {
         prop_assert!(weights.is_sorted_by(|a, b| a >= b), "{:?}", weights);
     }
 }
+
+/// Three quarters of a second of the first group's, a quarter of the second's, and 1 ms for each
+/// independent sample of a cause and this many for one of a payer.
+fn sampled(payer_ms: u64) -> Owners {
+    let row = crate::component::index_of("rx_softirq").unwrap() as u32;
+    let mut owners = of(&[(1, row, [750_000_000, 0]), (2, row, [250_000_000, 0])]);
+    owners.basis = vec![OwnerBasis {
+        component: row,
+        socket_ns: 1_000_000_000,
+        cause_ns_ms: Some(1_000_000_000),
+        payer_ns_ms: Some(1_000_000_000 * payer_ms),
+        ..OwnerBasis::default()
+    }];
+    owners
+}
+
+#[test]
+fn four_times_the_samples_halve_an_interval_and_a_sum_has_the_samples_of_its_intervals() {
+    let width = |owners: &Owners| {
+        let (low, high) = owners.intervals().accounts[0].caused_interval_ns.unwrap();
+        let whole = owners.totals_ns()[0];
+        assert!(low < whole && whole < high);
+        (high - low) as f64 / whole as f64
+    };
+    let one = sampled(1);
+    let mut four = one.clone();
+    (0..3).for_each(|_| four.add(&one, &Columns::folded()));
+    let (one, four) = (width(&one), width(&four));
+    // Of 1,000 samples, 75 % ± 2.7.
+    assert!((one - 0.0716).abs() < 0.003, "{one}");
+    assert!((one / four - 2.0).abs() < 0.1, "{one} {four}");
+}
+
+#[test]
+fn a_pair_is_as_rough_as_the_rougher_of_its_two_sides() {
+    let width = |payer_ms| {
+        let mut owners = sampled(payer_ms);
+        // Half of what the first caused was paid by the second.
+        let (idle, second) = (owners.taken[0].payer, owners.taken[1].cause);
+        owners.taken[0].ns = 375_000_000;
+        owners.taken.push(Interruption {
+            cause: owners.taken[0].cause,
+            payer: second,
+            ns: 375_000_000,
+        });
+        assert_eq!(owners.taken[0].payer, idle);
+        let (low, high) = owners.intervals().taken[0].unwrap();
+        high - low
+    };
+    let widths = [1, 10, 100].map(width);
+    assert!(widths.is_sorted_by(|a, b| a < b), "{widths:?}");
+    assert!(width(1_000_000) >= 990_000_000, "no payer was ever seen");
+}

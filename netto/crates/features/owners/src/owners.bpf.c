@@ -104,7 +104,7 @@ struct netto_on_idle {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
+	__uint(max_entries, 128 * 1024);
 } netto_owners_on_idle SEC(".maps");
 
 /* Once for so much time of such softirqs. The daemon reads it with the interval, and is not woken. */

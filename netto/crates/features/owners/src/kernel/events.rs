@@ -27,7 +27,7 @@ const MOST_GROUPS: usize = 8192;
 /// The record of a new control group: its number, and its path with a terminating 0.
 const GROUP_BYTES: usize = 8 + 256;
 /// Softirqs on top of idle tasks that are kept until they are read.
-const MOST_ON_IDLE: usize = 8192;
+const MOST_ON_IDLE: usize = 2048;
 
 /// A softirq that received on top of the idle task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
