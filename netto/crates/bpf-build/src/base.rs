@@ -42,7 +42,7 @@ const CONSTANTS: &[Constant] = &[
     Constant {
         name: "IDLE_TOLD_NS",
         value: 250_000,
-        about: "RX softirq time on top of the idle task for each softirq that is told of.",
+        about: "RX softirq time on top of the idle task for each packet that is told of.",
     },
     Constant {
         name: "TRACE_WORDS",
@@ -196,12 +196,12 @@ const RECORDS: &[Record] = &[
             (
                 "idle_since_ns",
                 1,
-                "When the RX softirq on top of the idle task began; 0 if there is none.",
+                "When the RX softirq on top of the idle task began or met a packet; 0 if none is.",
             ),
             (
                 "idle_due_ns",
                 1,
-                "Time of such softirqs since one was told of.",
+                "Time of such softirqs since a packet was told of.",
             ),
         ],
     },

@@ -156,7 +156,7 @@ impl WhoseCost {
         }
     }
 
-    /// Adds softirqs on top of idle tasks, which some kernels take no samples of.
+    /// Adds packets on top of idle tasks, of which some kernels take no samples.
     fn add_on_idle(&mut self, now_ns: u64) {
         let Some(event) = index_of_source(Source::NET_RX) else {
             return;

@@ -93,33 +93,6 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 	return 0;
 }
 
-/*
- * A softirq that received on top of the idle task, and the packet that it met last. Some kernels
- * take no samples of an idle CPU, so that no sample tells of these.
- */
-struct netto_on_idle {
-	__u64 cpu;
-	struct netto_met met;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 128 * 1024);
-} netto_owners_on_idle SEC(".maps");
-
-/* Once for so much time of such softirqs. The daemon reads it with the interval, and is not woken. */
-static __always_inline void netto_tell_of_idle(struct netto_tag *tag)
-{
-	struct netto_on_idle *told = bpf_ringbuf_reserve(&netto_owners_on_idle, sizeof(*told), 0);
-
-	if (!told)
-		return;
-	told->cpu = bpf_get_smp_processor_id();
-	told->met.interfaces = tag->last_interfaces;
-	netto_read_met(*(volatile __u64 *)&tag->last_socket, *(volatile __u64 *)&tag->last_device, &told->met);
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
-}
-
 /* A softirq begins: it has met no socket yet. */
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_tag_in, unsigned int vector)
@@ -131,6 +104,7 @@ int BPF_PROG(netto_tag_in, unsigned int vector)
 	tag->last_socket = 0;
 	tag->last_device = 0;
 	tag->last_interfaces = 0;
+	tag->idle_since_ns = 0;
 	if (vector == NETTO_NET_RX && !(__u32)bpf_get_current_pid_tgid())
 		tag->idle_since_ns = bpf_ktime_get_ns();
 	NETTO_WRITE_ONCE(tag->in_softirq, 1);
@@ -142,25 +116,14 @@ SEC("tp_btf/softirq_exit")
 int BPF_PROG(netto_tag_out)
 {
 	struct netto_tag *tag = netto_count_run();
-	__u64 due;
 
 	if (!tag)
 		return 0;
 	NETTO_WRITE_ONCE(tag->in_softirq, 0);
 	NETTO_WRITE_ONCE(tag->waiting, 0);
 	tag->leaving_number = 0;
-	if (!tag->idle_since_ns)
-		return 0;
-	due = tag->idle_due_ns + bpf_ktime_get_ns() - tag->idle_since_ns;
+	netto_charge_idle(tag);
 	tag->idle_since_ns = 0;
-	if (due >= NETTO_IDLE_TOLD_NS) {
-		due -= NETTO_IDLE_TOLD_NS;
-		/* A long one is told of once. */
-		if (due >= NETTO_IDLE_TOLD_NS)
-			due = 0;
-		netto_tell_of_idle(tag);
-	}
-	tag->idle_due_ns = due;
 	return 0;
 }
 

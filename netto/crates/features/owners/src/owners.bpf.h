@@ -87,6 +87,57 @@ static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 }
 
 /*
+ * A packet that was received on top of the idle task. Some kernels take no samples of an idle CPU,
+ * so that no sample tells of these.
+ */
+struct netto_on_idle {
+	__u64 cpu;
+	struct netto_met met;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 128 * 1024);
+} netto_owners_on_idle SEC(".maps");
+
+/* Tells of the packet that was met last. The daemon reads it with the interval, and is not woken. */
+static __noinline int netto_tell_of_idle(struct netto_tag *tag)
+{
+	struct netto_on_idle *told = bpf_ringbuf_reserve(&netto_owners_on_idle, sizeof(*told), 0);
+
+	if (!told)
+		return 0;
+	told->cpu = bpf_get_smp_processor_id();
+	told->met.interfaces = tag->last_interfaces;
+	netto_read_met(*(volatile __u64 *)&tag->last_socket, *(volatile __u64 *)&tag->last_device, &told->met);
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/*
+ * Charges the time since the packet before to the one that was met last, if this is a softirq on
+ * top of the idle task, and tells of one packet for so much time.
+ */
+static __always_inline void netto_charge_idle(struct netto_tag *tag)
+{
+	__u64 now, due;
+
+	if (!tag->idle_since_ns)
+		return;
+	now = bpf_ktime_get_ns();
+	due = tag->idle_due_ns + now - tag->idle_since_ns;
+	tag->idle_since_ns = now;
+	if (due >= NETTO_IDLE_TOLD_NS) {
+		due -= NETTO_IDLE_TOLD_NS;
+		/* A long one is told of once. */
+		if (due >= NETTO_IDLE_TOLD_NS)
+			due = 0;
+		netto_tell_of_idle(tag);
+	}
+	tag->idle_due_ns = due;
+}
+
+/*
  * Meets a packet: of this socket, if any; on its way at this device, if no socket received it.
  * Returns the number of the sample that it answers.
  */
@@ -96,6 +147,7 @@ static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u
 	NETTO_WRITE_ONCE(tag->last_device, dev);
 	tag->last_interfaces = interfaces;
 	tag->last_worker = worker;
+	netto_charge_idle(tag);
 	return netto_take_waiting(tag, worker);
 }
 

@@ -26,15 +26,15 @@ use netto_sys::skeleton;
 const MOST_GROUPS: usize = 8192;
 /// The record of a new control group: its number, and its path with a terminating 0.
 const GROUP_BYTES: usize = 8 + 256;
-/// Softirqs on top of idle tasks that are kept until they are read.
+/// Packets on top of idle tasks that are kept until they are read.
 const MOST_ON_IDLE: usize = 2048;
 
-/// A softirq that received on top of the idle task.
+/// A packet that was received on top of the idle task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnIdle {
     /// Its CPU.
     pub cpu: usize,
-    /// The packet that it met last; all 0 if none.
+    /// Its socket or interface; all 0 if the softirq met none.
     pub met: Met,
 }
 
@@ -264,14 +264,14 @@ impl OwnerEvents {
         self.made.try_iter()
     }
 
-    /// Softirqs on top of idle tasks, one for each quarter of a millisecond of their time, that
-    /// were read with [`OwnerEvents::new_groups`].
+    /// Packets received on top of idle tasks, one for each quarter of a millisecond of such softirqs,
+    /// that were read with [`OwnerEvents::new_groups`].
     pub fn on_idle(&self) -> impl Iterator<Item = OnIdle> {
         self.on_idle.try_iter()
     }
 }
 
-/// A softirq as it is written in the ring: CPU, control group and inode of the socket, interfaces,
+/// Such a packet as it is written in the ring: CPU, control group and inode of the socket, interfaces,
 /// network namespace.
 fn on_idle_of(bytes: &[u8]) -> Option<OnIdle> {
     let (words, _) = bytes.as_chunks::<8>();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_softirq_on_top_of_the_idle_task_comes_with_its_packet() {
+    fn a_packet_on_top_of_the_idle_task_comes_with_its_cpu_and_socket() {
         let words = [3_u64, 42, 99, 3 | 5 << 32, 4_026_531_840];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let met = Met {
