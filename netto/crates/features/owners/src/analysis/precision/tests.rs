@@ -71,7 +71,7 @@ fn observed(
         let payer = drawn(random, &PAID);
         add(division, cause, payer, false);
     }
-    if let Some(samples) = sampling.in_window.filter(|_| number % 2 == 0) {
+    if let Some(samples) = sampling.in_window.filter(|_| number.is_multiple_of(2)) {
         let mut cause = 0;
         for sample in 0..samples {
             if sample % sampling.alike == 0 {
