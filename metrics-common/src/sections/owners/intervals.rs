@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::{Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq};
+use super::{Interruption, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq};
 use crate::confidence::wilson;
 
 /// Bounds of a time, nanoseconds.
@@ -49,19 +49,36 @@ struct Samples {
     of_payers: f64,
 }
 
-/// How the variance of an owner's share splits.
+/// A share of softirq time, and how its variance splits.
 #[derive(Debug, Clone, Copy, Default)]
-struct Variance {
-    /// That of payers' shares.
-    between: f64,
-    /// That of the causes of each payer's time.
+struct Share {
+    ratio: f64,
+    /// Mean square of the parts of payers' times.
+    square: f64,
+    /// The variance of the causes of each payer's time.
     within: f64,
 }
 
-impl Variance {
-    /// The number of independent samples of a share: of causes, of payers, or between the two.
+impl Share {
+    /// This part of the time of one payer, who has this share of the whole.
+    fn of_payer(payer: f64, part: f64) -> Share {
+        let mut share = Share::default();
+        share.add(payer, part);
+        share
+    }
+
+    /// Adds this part of the time of a payer, who has this share of the whole.
+    fn add(&mut self, payer: f64, part: f64) {
+        self.ratio += payer * part;
+        self.square += payer * part * part;
+        self.within += payer * part * (1.0 - part);
+    }
+
+    /// The number of independent samples: of causes, of payers, or between the two.
     fn samples(self, known: Samples) -> f64 {
-        let all = self.between + self.within;
+        // The variance of payers' shares.
+        let between = (self.square - self.ratio * self.ratio).max(0.0);
+        let all = between + self.within;
         if all <= 1e-12 {
             return known.of_causes.min(known.of_payers);
         }
@@ -69,83 +86,81 @@ impl Variance {
             true => part / all / samples.max(1e-9),
             false => 0.0,
         };
-        let variance = of_one(self.within, known.of_causes) + of_one(self.between, known.of_payers);
+        let variance = of_one(self.within, known.of_causes) + of_one(between, known.of_payers);
         1.0 / variance.max(1e-9)
     }
 }
 
 /// Softirq time by cause and payer, with all that its intervals need.
-struct Matrix<'a> {
-    owners: &'a Owners,
+struct Matrix {
     whole_ns: f64,
-    /// By payer.
-    paid_ns: Vec<f64>,
+    /// By payer: its time, and what it caused of that itself.
+    paid_ns: Vec<(f64, f64)>,
+    /// By cause: all, and what others paid who lose by it.
+    caused: Vec<(Share, Share)>,
     samples: Option<Samples>,
 }
 
-impl<'a> Matrix<'a> {
-    fn of(owners: &'a Owners) -> Matrix<'a> {
-        let mut paid_ns = vec![0.0; owners.owners.len()];
+impl Matrix {
+    fn of(owners: &Owners) -> Matrix {
+        let mut paid_ns = vec![(0.0, 0.0); owners.owners.len()];
         for taken in &owners.taken {
-            if let Some(paid) = paid_ns.get_mut(taken.payer as usize) {
-                *paid += taken.ns as f64;
+            if let Some((all, own)) = paid_ns.get_mut(taken.payer as usize) {
+                *all += taken.ns as f64;
+                if taken.cause == taken.payer {
+                    *own += taken.ns as f64;
+                }
             }
         }
-        let of_softirqs = |own: &&OwnerBasis| is_softirq(own.component as usize);
-        let bases: Vec<&OwnerBasis> = owners.basis.iter().filter(of_softirqs).collect();
-        let moment = |of: fn(&OwnerBasis) -> Option<u64>| -> Option<f64> {
-            let known = bases.iter().filter(|own| own.total_ns() > 0);
-            known.map(|own| of(own).map(|ns| ns as f64)).sum()
-        };
-        let samples = || {
-            Some(Samples {
-                of_causes: independent(owners_ns(&bases), moment(|own| own.cause_ns_ms)?),
-                of_payers: independent(owners_ns(&bases), moment(|own| own.payer_ns_ms)?),
-            })
-        };
-        Matrix {
-            owners,
-            whole_ns: paid_ns.iter().sum(),
-            samples: samples(),
+        let mut matrix = Matrix {
+            whole_ns: paid_ns.iter().map(|(all, _)| all).sum(),
+            caused: vec![Default::default(); paid_ns.len()],
             paid_ns,
-        }
-    }
-
-    /// The variance of the share of all pairs that `is_in` takes, and the share itself.
-    fn share(&self, is_in: impl Fn(u32, u32) -> bool) -> (f64, Variance) {
-        let mut of_payer = vec![0.0; self.paid_ns.len()];
-        for taken in &self.owners.taken {
-            if is_in(taken.cause, taken.payer)
-                && let Some(own) = of_payer.get_mut(taken.payer as usize)
-            {
-                *own += taken.ns as f64;
+            samples: samples(owners),
+        };
+        for taken in &owners.taken {
+            let (payer, part) = matrix.part(taken);
+            let Some((all, of_others)) = matrix.caused.get_mut(taken.cause as usize) else {
+                continue;
+            };
+            all.add(payer, part);
+            let loses = |owner: &Owner| owner.kind.loses();
+            let is_other = taken.cause != taken.payer;
+            if is_other && owners.owners.get(taken.payer as usize).is_some_and(loses) {
+                of_others.add(payer, part);
             }
         }
-        let (mut share, mut square, mut within) = (0.0, 0.0, 0.0);
-        for (own, paid) in of_payer.iter().zip(&self.paid_ns) {
-            if *paid > 0.0 {
-                let (weight, part) = (paid / self.whole_ns, own / paid);
-                share += weight * part;
-                square += weight * part * part;
-                within += weight * part * (1.0 - part);
-            }
-        }
-        let between = (square - share * share).max(0.0);
-        (share, Variance { between, within })
+        matrix
     }
 
-    /// The interval of the sum of all pairs that `is_in` takes.
-    fn bounds(&self, is_in: impl Fn(u32, u32) -> bool) -> Option<Bounds> {
-        let known = self.samples?;
-        let (share, variance) = self.share(is_in);
-        let (low, high) = wilson(share, variance.samples(known) as u64);
-        let [low, own, high] = [low, share, high].map(|part| part * self.whole_ns);
+    /// The payer's share of the whole, and the pair's part of that.
+    fn part(&self, taken: &Interruption) -> (f64, f64) {
+        let paid = self.paid_ns.get(taken.payer as usize);
+        let (paid, _) = paid.copied().unwrap_or_default();
+        (ratio(paid, self.whole_ns), ratio(taken.ns as f64, paid))
+    }
+
+    /// The interval of a share.
+    fn bounds(&self, share: Share) -> Option<Bounds> {
+        let samples = share.samples(self.samples?) as u64;
+        let (low, high) = wilson(share.ratio, samples);
+        let [low, own, high] = [low, share.ratio, high].map(|part| part * self.whole_ns);
         Some((low.min(own) as u64, high.max(own).ceil() as u64))
     }
 }
 
-fn owners_ns(bases: &[&OwnerBasis]) -> f64 {
-    bases.iter().map(|own| own.total_ns() as f64).sum()
+/// The numbers of independent samples of softirqs.
+fn samples(owners: &Owners) -> Option<Samples> {
+    let of_softirqs = |own: &&OwnerBasis| is_softirq(own.component as usize) && own.total_ns() > 0;
+    let bases = || owners.basis.iter().filter(of_softirqs);
+    let whole_ns = bases().map(|own| own.total_ns() as f64).sum();
+    let moment = |of: fn(&OwnerBasis) -> Option<u64>| -> Option<f64> {
+        bases().map(|own| of(own).map(|ns| ns as f64)).sum()
+    };
+    Some(Samples {
+        of_causes: independent(whole_ns, moment(|own| own.cause_ns_ms)?),
+        of_payers: independent(whole_ns, moment(|own| own.payer_ns_ms)?),
+    })
 }
 
 /// The number of independent samples of a time with this [`OwnerBasis::cause_ns_ms`].
@@ -156,89 +171,119 @@ fn independent(whole_ns: f64, ns_ms: f64) -> f64 {
     }
 }
 
+/// `part / whole`; 0 if both are 0.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// What an event's time was caused by.
+struct Event<'a> {
+    basis: &'a OwnerBasis,
+    is_softirq: bool,
+    whole_ns: f64,
+    /// By owner.
+    caused_ns: Vec<f64>,
+}
+
+fn events(owners: &Owners) -> Vec<Event<'_>> {
+    let event = |basis| Event {
+        basis,
+        is_softirq: is_softirq(basis.component as usize),
+        whole_ns: 0.0,
+        caused_ns: vec![0.0; owners.owners.len()],
+    };
+    let mut events: Vec<Event<'_>> = owners.basis.iter().map(event).collect();
+    for caused in &owners.caused {
+        let row = event_of(caused.component as usize);
+        let mut known = events.iter_mut();
+        let Some(event) = known.find(|own| own.basis.component as usize == row) else {
+            continue;
+        };
+        let ns = caused.cpu_ns.iter().map(|ns| *ns as f64).sum::<f64>();
+        event.whole_ns += ns;
+        if let Some(own) = event.caused_ns.get_mut(caused.owner as usize) {
+            *own += ns;
+        }
+    }
+    events
+}
+
+/// The interval of what an owner with this share of softirqs caused in events. Errors of events are
+/// independent, so their squares sum (G. Y. Zou and A. Donner, 2008).
+fn caused_bounds<'a>(
+    events: impl Iterator<Item = &'a Event<'a>>,
+    place: usize,
+    share: Share,
+) -> Option<Bounds> {
+    let (mut sum, mut most) = (0.0, 0.0);
+    let (mut below, mut above) = (0.0, 0.0);
+    for event in events {
+        let (own, whole) = (event.caused_ns[place], event.whole_ns);
+        if own <= 0.0 {
+            continue;
+        }
+        let total_ns = event.basis.total_ns() as f64;
+        // What is asked of may be a part of the event.
+        let part = ratio(whole, total_ns);
+        let of = |moment: u64| part * independent(total_ns, moment as f64);
+        let of_causes = of(event.basis.cause_ns_ms?);
+        let samples = match event.is_softirq {
+            true => share.samples(Samples {
+                of_causes,
+                of_payers: of(event.basis.payer_ns_ms?),
+            }),
+            false => of_causes,
+        };
+        let (low, high) = wilson(own / whole, samples as u64);
+        sum += own;
+        most += whole;
+        below += (own - low * whole).powi(2);
+        above += (high * whole - own).powi(2);
+    }
+    let low = (sum - below.sqrt()).max(0.0);
+    let high = (sum + above.sqrt()).min(most).max(sum);
+    Some((low as u64, high.ceil() as u64))
+}
+
 impl Owners {
     /// The intervals of all figures; of those whose samples are not recorded (logs of an older
     /// netto) and of unknown owners, none.
     pub fn intervals(&self) -> Intervals {
-        let matrix = Matrix::of(self);
-        let is_known = |place: u32| {
-            let owner = self.owners.get(place as usize);
-            owner.is_some_and(|owner: &Owner| owner.kind != OwnerKind::Unknown)
+        let (matrix, events) = (Matrix::of(self), events(self));
+        let is_known = |place: usize| {
+            let owner = self.owners.get(place);
+            owner.is_some_and(|owner| owner.kind != OwnerKind::Unknown)
         };
-        let loses = |place: u32| self.owners[place as usize].kind.loses();
-        let account = |place: u32| {
-            if !is_known(place) {
+        let account = |(place, owner): (usize, &Owner)| {
+            if owner.kind == OwnerKind::Unknown {
                 return AccountIntervals::default();
             }
-            let (_, variance) = matrix.share(|cause, _| cause == place);
+            let (all, of_others) = matrix.caused[place];
+            let (paid, itself) = matrix.paid_ns[place];
+            let payer = ratio(paid, matrix.whole_ns);
+            let others = ratio(paid - itself, paid);
+            let stalled = Share::of_payer(payer, 1.0);
+            let softirqs = events.iter().filter(|event| event.is_softirq);
             AccountIntervals {
-                caused_interval_ns: self.caused_bounds(place, variance, |_| true),
-                softirq_interval_ns: self.caused_bounds(place, variance, is_softirq),
-                made_others_pay_interval_ns: matrix
-                    .bounds(|cause, payer| cause == place && payer != place && loses(payer)),
-                others_took_interval_ns: matrix
-                    .bounds(|cause, payer| cause != place && payer == place),
-                stalled_interval_ns: match loses(place) {
-                    true => matrix.bounds(|_, payer| payer == place),
+                caused_interval_ns: caused_bounds(events.iter(), place, all),
+                softirq_interval_ns: caused_bounds(softirqs, place, all),
+                made_others_pay_interval_ns: matrix.bounds(of_others),
+                others_took_interval_ns: matrix.bounds(Share::of_payer(payer, others)),
+                stalled_interval_ns: match owner.kind.loses() {
+                    true => matrix.bounds(stalled),
                     false => None,
                 },
             }
         };
-        let pair = |taken: &super::Interruption| {
-            let is_it = |cause, payer| cause == taken.cause && payer == taken.payer;
-            let are_known = is_known(taken.cause) && is_known(taken.payer);
-            are_known.then(|| matrix.bounds(is_it)).flatten()
+        let pair = |taken: &Interruption| {
+            let (payer, part) = matrix.part(taken);
+            let places = [taken.cause, taken.payer].map(|place| place as usize);
+            let are_known = places.into_iter().all(is_known);
+            are_known.then(|| matrix.bounds(Share::of_payer(payer, part)))?
         };
         Intervals {
-            accounts: (0..self.owners.len() as u32).map(account).collect(),
+            accounts: self.owners.iter().enumerate().map(account).collect(),
             taken: self.taken.iter().map(pair).collect(),
         }
-    }
-
-    /// The interval of what an owner caused in events that `is_in` takes. Errors of events are
-    /// independent, so their squares sum (G. Y. Zou and A. Donner, 2008).
-    fn caused_bounds(
-        &self,
-        place: u32,
-        variance: Variance,
-        is_in: fn(usize) -> bool,
-    ) -> Option<Bounds> {
-        let (mut sum, mut most) = (0.0, 0.0);
-        let (mut below, mut above) = (0.0, 0.0);
-        for basis in &self.basis {
-            let event = basis.component as usize;
-            if !is_in(event) {
-                continue;
-            }
-            let (mut own, mut whole) = (0.0, 0.0);
-            let of_it = |caused: &&super::Caused| event_of(caused.component as usize) == event;
-            for caused in self.caused.iter().filter(of_it) {
-                let ns = caused.cpu_ns.iter().sum::<u64>() as f64;
-                whole += ns;
-                own += if caused.owner == place { ns } else { 0.0 };
-            }
-            if own <= 0.0 {
-                continue;
-            }
-            // What is asked of may be a part of the event.
-            let part = whole / (basis.total_ns() as f64).max(1.0);
-            let of = |moment: u64| part * independent(basis.total_ns() as f64, moment as f64);
-            let of_causes = of(basis.cause_ns_ms?);
-            let samples = match is_softirq(event) {
-                true => variance.samples(Samples {
-                    of_causes,
-                    of_payers: of(basis.payer_ns_ms?),
-                }),
-                false => of_causes,
-            };
-            let (low, high) = wilson(own / whole, samples as u64);
-            sum += own;
-            most += whole;
-            below += (own - low * whole).powi(2);
-            above += (high * whole - own).powi(2);
-        }
-        let low = (sum - below.sqrt()).max(0.0);
-        let high = (sum + above.sqrt()).min(most).max(sum);
-        Some((low as u64, high.ceil() as u64))
     }
 }
