@@ -136,7 +136,6 @@ pub const ROWS: &[Row] = &[
     row(GuestIdle, "2/resident_mb", "guest: resident, 2 CPUs", "MB", "≤ 12"),
     row(GuestIdle, "2/resident_all_mb", "guest: resident, 2 CPUs, `--owners cgroup --latency`", "MB", "≤ 16"),
     row(GuestIdle, "64/resident_mb", "guest: resident, 64 CPUs", "MB", "≤ 20"),
-    row(GuestIdle, "255/resident_mb", "guest: resident, 255 CPUs", "MB", "≤ 40"),
     row(Guest, "1/resident_loaded_mb", "guest: resident, 1 CPU, 10 kHz, after bulk TCP", "MB", ""),
     row(Idle, "idle_timer_interrupts_without_hz", "host: timer interrupts of all idle CPUs without netto", "/s", ""),
     row(Idle, "idle_timer_interrupts_hz", "host: timer interrupts of all idle CPUs", "/s", "≤ 40 on a quiet machine"),
