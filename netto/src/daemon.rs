@@ -35,7 +35,7 @@ use netto_pipeline::metrics_collector::{
 use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
-use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, TraceAnalyzer};
 use netto_sys::{descriptors, system};
 
 mod signals;
@@ -203,20 +203,15 @@ impl Prepared {
                  --web.config.file adds a password"
             );
         }
-        let (arbiter, analyzer) = TraceAnalyzer::launch(
-            source,
-            info,
-            period,
-            running.collector.clone(),
-            &running.supervisor,
-        );
+        let collector = running.collector.clone();
+        let analyzer = TraceAnalyzer::launch(source, info, period, collector, &running.supervisor)?;
         if let Some(hangups) = hangups {
             let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
-            let analyzer = analyzer.clone();
-            let take_up = signals::take_up(hangups, logger, analyzer, features, config, reread);
+            let orders = analyzer.orders();
+            let take_up = signals::take_up(hangups, logger, orders, features, config, reread);
             actix::spawn(take_up);
         }
-        running.analyzer = Some((arbiter, analyzer));
+        running.analyzer = Some(analyzer);
         let outcome = tokio::select! {
             failure = failures.first() => Err(failure),
             reason = stop => Ok(reason),
@@ -377,7 +372,7 @@ struct Running {
     #[cfg(feature = "otlp")]
     otlp: Option<(Arbiter, Addr<OtlpLogger>)>,
     server: actix_web::dev::ServerHandle,
-    analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
+    analyzer: Option<TraceAnalyzer>,
 }
 
 impl Running {
@@ -389,9 +384,8 @@ impl Running {
     /// If the log file could not be finished in time.
     async fn end(self, reason: String) -> anyhow::Result<()> {
         self.supervisor.begin_end();
-        if let Some((arbiter, analyzer)) = self.analyzer {
-            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.send(trace_analyzer::Finish)).await;
-            join(arbiter).await;
+        if let Some(analyzer) = self.analyzer {
+            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.finish()).await;
         }
         let _ = timeout(
             SHUTDOWN_TIMEOUT,

@@ -4,13 +4,12 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use flate2::write::GzEncoder;
-use flate2::{Compression, Crc};
+use libdeflater::{CompressionLvl, Compressor, Crc};
 
 /// Markup and style, from the repository.
 const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg"];
@@ -154,12 +153,12 @@ fn create_old(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
 }
 
+/// Compresses as far as gzip can: browsers accept nothing better without TLS.
 fn write_compressed(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder
-        .write_all(bytes)
-        .and_then(|()| encoder.finish())
-        .and_then(|compressed| fs::write(path, compressed))
+    let mut compressor = Compressor::new(CompressionLvl::best());
+    let mut compressed = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let length = compressor.gzip_compress(bytes, &mut compressed)?;
+    fs::write(path, &compressed[..length])
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -19,7 +19,7 @@ const WORTH_A_CHANGE: f64 = 0.2;
 
 /// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shown {
+pub struct CpuInterval {
     /// Networking, as a share of its time.
     pub network_ratio: f64,
     /// Whether a detecting sample found networking.
@@ -89,21 +89,21 @@ impl Rates {
         cpu: usize,
         interval_ns: u64,
         softirqs_are_timed: bool,
-        shown: Shown,
+        interval: CpuInterval,
     ) -> Rate {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, self.unknown());
         }
-        let affordable = self.affordable_hz(shown);
+        let affordable = self.affordable_hz(interval);
         let known = &mut self.cpus[cpu];
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
-        known.network_ratio += weight * (shown.network_ratio - known.network_ratio);
-        if known.network_ratio >= NOTHING || shown.was_met {
+        known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
+        if known.network_ratio >= NOTHING || interval.was_met {
             known.quiet_ns = 0;
         } else {
             known.quiet_ns = known.quiet_ns.saturating_add(interval_ns);
         }
-        let idles = shown.busy_ratio.is_some_and(|busy| busy < IDLES);
+        let idles = interval.busy_ratio.is_some_and(|busy| busy < IDLES);
         let is_look = known.quiet_ns >= QUIET_NS;
         let hz = match is_look {
             true if softirqs_are_timed && idles => 0,
@@ -118,8 +118,8 @@ impl Rates {
         known.rate
     }
 
-    fn affordable_hz(&self, shown: Shown) -> u64 {
-        let hz = shown.may_cost_ratio.max(0.0) * 1e9 / shown.sample_ns.max(1.0);
+    fn affordable_hz(&self, interval: CpuInterval) -> u64 {
+        let hz = interval.may_cost_ratio.max(0.0) * 1e9 / interval.sample_ns.max(1.0);
         (hz as u64).clamp(FEWEST_HZ.min(self.most_hz), self.most_hz)
     }
 }
@@ -130,8 +130,8 @@ mod tests {
 
     const INTERVAL: u64 = 500_000_000;
 
-    fn shown(network_ratio: f64, busy_ratio: f64) -> Shown {
-        Shown {
+    fn interval(network_ratio: f64, busy_ratio: f64) -> CpuInterval {
+        CpuInterval {
             network_ratio,
             was_met: false,
             busy_ratio: Some(busy_ratio),
@@ -140,9 +140,9 @@ mod tests {
         }
     }
 
-    fn after(rates: &mut Rates, seconds: u64, timed: bool, shown: Shown) -> Rate {
+    fn after(rates: &mut Rates, seconds: u64, timed: bool, interval: CpuInterval) -> Rate {
         for _ in 0..2 * seconds {
-            rates.next(0, INTERVAL, timed, shown);
+            rates.next(0, INTERVAL, timed, interval);
         }
         rates.of(0)
     }
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn a_cpu_that_does_networking_is_sampled_as_asked_if_the_budget_allows() {
         let mut rates = Rates::new(1000);
-        let rate = after(&mut rates, 60, true, shown(0.2, 0.5));
+        let rate = after(&mut rates, 60, true, interval(0.2, 0.5));
         assert_eq!((rate.hz, rate.is_look), (1000, false));
     }
 
     #[test]
     fn where_a_sample_is_dear_there_are_fewer_and_never_none() {
         let mut rates = Rates::new(1000);
-        let mut dear = shown(0.2, 0.5);
+        let mut dear = interval(0.2, 0.5);
         dear.sample_ns = 20_000.0;
         assert_eq!(after(&mut rates, 1, true, dear).hz, 500);
         dear.may_cost_ratio = -0.3;
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_small_change_of_what_is_left_changes_nothing() {
         let mut rates = Rates::new(1000);
-        let mut dear = shown(0.2, 0.5);
+        let mut dear = interval(0.2, 0.5);
         for cost in [20_000.0, 21_000.0, 19_000.0, 22_000.0] {
             dear.sample_ns = cost;
             assert_eq!(rates.next(0, INTERVAL, true, dear).hz, 500);
@@ -179,29 +179,29 @@ mod tests {
     #[test]
     fn a_cpu_that_idles_is_left_alone_and_sampled_again_as_soon_as_its_clock_shows_networking() {
         let mut rates = Rates::new(1000);
-        assert_eq!(after(&mut rates, 9, true, shown(0.0, 0.01)).hz, 1000);
-        let rate = after(&mut rates, 2, true, shown(0.0, 0.01));
+        assert_eq!(after(&mut rates, 9, true, interval(0.0, 0.01)).hz, 1000);
+        let rate = after(&mut rates, 2, true, interval(0.0, 0.01));
         assert_eq!((rate.hz, rate.is_look), (0, true));
-        assert_eq!(rates.next(0, INTERVAL, true, shown(0.01, 0.01)).hz, 1000);
+        assert_eq!(rates.next(0, INTERVAL, true, interval(0.01, 0.01)).hz, 1000);
     }
 
     #[test]
     fn a_packet_now_and_then_is_no_traffic() {
         let mut rates = Rates::new(1000);
         for _ in 0..20 {
-            rates.next(0, INTERVAL, true, shown(0.001, 0.01));
-            after(&mut rates, 2, true, shown(0.0, 0.01));
+            rates.next(0, INTERVAL, true, interval(0.001, 0.01));
+            after(&mut rates, 2, true, interval(0.0, 0.01));
         }
         assert_eq!(rates.of(0).hz, 0);
-        assert_eq!(after(&mut rates, 3, true, shown(0.002, 0.01)).hz, 1000);
+        assert_eq!(after(&mut rates, 3, true, interval(0.002, 0.01)).hz, 1000);
     }
 
     #[test]
     fn a_cpu_that_is_busy_with_something_else_is_looked_at() {
         let mut rates = Rates::new(1000);
-        let rate = after(&mut rates, 11, true, shown(0.0, 0.9));
+        let rate = after(&mut rates, 11, true, interval(0.0, 0.9));
         assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
-        let mut met = shown(0.0, 0.9);
+        let mut met = interval(0.0, 0.9);
         met.was_met = true;
         assert!(!rates.next(0, INTERVAL, true, met).is_look);
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn without_a_clock_of_softirqs_even_an_idle_cpu_is_looked_at() {
         let mut rates = Rates::new(1000);
-        let rate = after(&mut rates, 11, false, shown(0.0, 0.0));
+        let rate = after(&mut rates, 11, false, interval(0.0, 0.0));
         assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
     }
 }

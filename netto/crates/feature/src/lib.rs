@@ -6,4 +6,5 @@ pub mod instruments;
 pub mod measurement;
 pub mod options;
 pub mod summary;
-pub mod values;
+
+pub use netto_questions::values;

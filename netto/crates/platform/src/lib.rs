@@ -33,7 +33,7 @@ mod symbol_refresh;
 
 use self::cpus::Cpus;
 use self::notes::Notes;
-use self::overhead::{Found, Overhead, Taken};
+use self::overhead::{IntervalFindings, Overhead, Taken};
 use self::programs::Programs;
 use self::sampled_stacks::SampledStacks;
 use self::symbol_refresh::SymbolRefresh;
@@ -264,11 +264,11 @@ impl Platform {
     }
 
     /// Closes an interval for netto's own cost; returns the time taken, and decides the methods.
-    pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
+    pub fn keep_to_budget(&mut self, findings: &IntervalFindings<'_>, now_ns: u64) -> Taken {
         let before = self.overhead.timed();
         let taken = self
             .overhead
-            .finish_interval(found, now_ns, &mut self.readers);
+            .finish_interval(findings, now_ns, &mut self.readers);
         for (topic, note) in self.overhead.notes() {
             let is_new = self.set_note(topic, note.map(str::to_owned));
             if let (Some(note), true) = (note, is_new) {

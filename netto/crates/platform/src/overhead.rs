@@ -16,7 +16,7 @@ use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
-use netto_analysis::rates::{Rates, Shown};
+use netto_analysis::rates::{CpuInterval, Rates};
 use netto_analysis::sampling_windows::WindowLoad;
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
@@ -47,7 +47,7 @@ const MARGIN: f64 = 0.1;
 
 /// Findings of features in an interval that netto's cost depends on, by column.
 #[derive(Debug, Clone)]
-pub struct Found<'a> {
+pub struct IntervalFindings<'a> {
     /// Length of the interval, nanoseconds.
     pub interval_ns: u64,
     /// Its CPUs.
@@ -303,20 +303,20 @@ impl Overhead {
     /// Ends an interval: computes its cost and the limits of the next.
     pub(super) fn finish_interval(
         &mut self,
-        found: &Found<'_>,
+        findings: &IntervalFindings<'_>,
         now_ns: u64,
         readers: &mut Readers,
     ) -> Taken {
         self.prune();
-        let costs = self.costs(found, readers);
-        let taken = self.taken(found, &costs, readers);
-        let columns = || found.cpus.iter().enumerate();
+        let costs = self.costs(findings, readers);
+        let taken = self.taken(findings, &costs, readers);
+        let columns = || findings.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
-        self.window.add(found.interval_ns, paid);
-        self.choose_probes(found, &costs, now_ns, readers);
+        self.window.add(findings.interval_ns, paid);
+        self.choose_probes(findings, &costs, now_ns, readers);
         self.learn_bias(now_ns);
-        self.calibrate(found, &costs, now_ns);
-        let sampling_hz = self.choose_rates(found, &costs, &taken, readers);
+        self.calibrate(findings, &costs, now_ns);
+        let sampling_hz = self.choose_rates(findings, &costs, &taken, readers);
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
             cpu: cpu as u32,
             ratio,
@@ -329,11 +329,11 @@ impl Overhead {
     }
 
     /// The cost of each group on each CPU, or the cost it would have if attached.
-    fn costs(&mut self, found: &Found<'_>, readers: &Readers) -> Vec<GroupCosts> {
+    fn costs(&mut self, findings: &IntervalFindings<'_>, readers: &Readers) -> Vec<GroupCosts> {
         self.previous
             .resize(readers.possible_cpus, Reading::default());
-        let mut costs = Vec::with_capacity(found.cpus.len());
-        for (column, &cpu) in found.cpus.iter().enumerate() {
+        let mut costs = Vec::with_capacity(findings.cpus.len());
+        for (column, &cpu) in findings.cpus.iter().enumerate() {
             let cpu = cpu as usize;
             let before = self.previous.get(cpu).copied().unwrap_or_default();
             let now = readers.clocks.read(cpu).unwrap_or(before);
@@ -341,7 +341,7 @@ impl Overhead {
             if let Some(previous) = self.previous.get_mut(cpu) {
                 *previous = now;
             }
-            let time_ns = self.time_ns(found, column);
+            let time_ns = self.time_ns(findings, column);
             self.habits.learn(cpu, &counted, &time_ns, self.timed);
             let mut of_cpu = [0; GROUPS];
             for group in self.planned.iter() {
@@ -357,7 +357,7 @@ impl Overhead {
     }
 
     /// For each group, the CPU time from which its events can be estimated.
-    fn time_ns(&self, found: &Found<'_>, column: usize) -> [u64; GROUPS] {
+    fn time_ns(&self, findings: &IntervalFindings<'_>, column: usize) -> [u64; GROUPS] {
         let mut time_ns = [0; GROUPS];
         let met_in = self
             .groups
@@ -367,7 +367,7 @@ impl Overhead {
                 Limit::DutyCycle { .. } => None,
             });
         for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
-            let row = found.sources_ns.iter().find(|(own, _)| *own == wanted);
+            let row = findings.sources_ns.iter().find(|(own, _)| *own == wanted);
             time_ns[group.index()] = row.map_or(0, |(_, row)| row[column]);
         }
         time_ns
@@ -404,8 +404,13 @@ impl Overhead {
         events
     }
 
-    fn taken(&mut self, found: &Found<'_>, costs: &[GroupCosts], readers: &Readers) -> Taken {
-        let columns = found.cpus.len();
+    fn taken(
+        &mut self,
+        findings: &IntervalFindings<'_>,
+        costs: &[GroupCosts],
+        readers: &Readers,
+    ) -> Taken {
+        let columns = findings.cpus.len();
         let mut probes = Vec::new();
         for group in self.planned.iter() {
             let own = self.groups.of(group);
@@ -426,19 +431,19 @@ impl Overhead {
         }
         let sample_ns = self.prices.of_sample_ns();
         let of_cpu = |(column, &cpu): (usize, &u32)| {
-            let hz = self.sampling_hz(column, cpu, found, readers)?;
-            let regular = hz * found.interval_ns as f64 / 1e9;
+            let hz = self.sampling_hz(column, cpu, findings, readers)?;
+            let regular = hz * findings.interval_ns as f64 / 1e9;
             let of_windows = self.groups.iter().map(|own| own.window_samples(cpu));
             Some(((regular + of_windows.sum::<f64>()) * sample_ns) as u64)
         };
-        let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
+        let sampler = findings.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer runs on a known CPU; the process' other threads on any.
         let spent = self.process.go_on();
         let all_ns = spent.user_ns + spent.system_ns;
         let own_ns = spent.thread_ns;
         let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
         let here = system::current_cpu();
-        let daemon = found.cpus.iter().map(|&cpu| {
+        let daemon = findings.cpus.iter().map(|&cpu| {
             let is_here = Some(cpu) == here;
             others_ns + if is_here { own_ns.min(all_ns) } else { 0 }
         });
@@ -457,7 +462,7 @@ impl Overhead {
         &self,
         column: usize,
         cpu: u32,
-        found: &Found<'_>,
+        findings: &IntervalFindings<'_>,
         readers: &Readers,
     ) -> Option<f64> {
         let hz = readers.rate_hz(cpu) as f64;
@@ -465,12 +470,12 @@ impl Overhead {
             return Some(hz);
         }
         readers.tick.as_ref()?;
-        Some(found.busy_ratio.map_or(1.0, |ratios| ratios[column]) * hz)
+        Some(findings.busy_ratio.map_or(1.0, |ratios| ratios[column]) * hz)
     }
 
     fn choose_probes(
         &mut self,
-        found: &Found<'_>,
+        findings: &IntervalFindings<'_>,
         costs: &[GroupCosts],
         now_ns: u64,
         readers: &Readers,
@@ -478,7 +483,7 @@ impl Overhead {
         // Only perf's clock takes samples of windows: the scheduler's tick cannot come more often.
         let is_sampled =
             |cpu: &u32| readers.samplers.is_some() && !self.rates.of(*cpu as usize).is_look;
-        let sampled: Vec<u32> = found.cpus.iter().copied().filter(is_sampled).collect();
+        let sampled: Vec<u32> = findings.cpus.iter().copied().filter(is_sampled).collect();
         for (group, error) in self.controller.take_failures() {
             let label = self.groups.label(group);
             tracing::warn!("{label} cannot be timed again: {error}");
@@ -488,7 +493,7 @@ impl Overhead {
             }
         }
         let before = self.budget.attached();
-        let wanted = self.budget.decide(found.interval_ns, costs);
+        let wanted = self.budget.decide(findings.interval_ns, costs);
         let labels = |groups: GroupSet| {
             let of_clock = groups.iter().filter_map(groups::of_clock);
             of_clock.map(|(_, label)| label).collect::<Vec<_>>()
@@ -503,7 +508,7 @@ impl Overhead {
         if !back.is_empty() {
             self.say(&format!("Timed again: {}.", back.join(", ")));
         }
-        let interval_ns = found.interval_ns.max(1) as f64;
+        let interval_ns = findings.interval_ns.max(1) as f64;
         let sample_ns = self.prices.of_sample_ns();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
@@ -515,7 +520,7 @@ impl Overhead {
                     sample_ns: (!sampled.is_empty()).then_some(sample_ns),
                     max_overhead_ratio: self.max_overhead_ratio,
                 };
-                if let Some(window) = own.windows.next(now_ns, found.interval_ns, load, phase) {
+                if let Some(window) = own.windows.next(now_ns, findings.interval_ns, load, phase) {
                     let [after, length] =
                         [window.after_ns, window.length_ns].map(Duration::from_nanos);
                     let sampling = WindowSampling {
@@ -555,7 +560,7 @@ impl Overhead {
         }
     }
 
-    fn calibrate(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
+    fn calibrate(&mut self, findings: &IntervalFindings<'_>, costs: &[GroupCosts], now_ns: u64) {
         if let Some(mut costs) = self.controller.take_costs() {
             // An event of these is not one run of a program.
             for own in self.groups.iter().filter(|own| own.has_duty_cycle()) {
@@ -565,7 +570,7 @@ impl Overhead {
                 .learn(&costs.event_ns, costs.interrupts_ns, costs.sample_ns);
         }
         let most_ns = costs.iter().map(|costs| costs.iter().sum::<u64>()).max();
-        let ratio = most_ns.unwrap_or(0) as f64 / found.interval_ns.max(1) as f64;
+        let ratio = most_ns.unwrap_or(0) as f64 / findings.interval_ns.max(1) as f64;
         let (at_ns, then) = self.calibrated;
         let passed_ns = now_ns.saturating_sub(at_ns);
         let is_another = ratio > ANOTHER_LOAD * then && ratio > self.max_overhead_ratio / 10.0;
@@ -578,7 +583,7 @@ impl Overhead {
 
     fn choose_rates(
         &mut self,
-        found: &Found<'_>,
+        findings: &IntervalFindings<'_>,
         costs: &[GroupCosts],
         taken: &Taken,
         readers: &mut Readers,
@@ -587,9 +592,9 @@ impl Overhead {
             return None;
         }
         let softirqs_are_timed = self.timed.has(Group::Softirqs);
-        let interval_ns = found.interval_ns.max(1) as f64;
-        let mut rates = Vec::with_capacity(found.cpus.len());
-        for (column, &number) in found.cpus.iter().enumerate() {
+        let interval_ns = findings.interval_ns.max(1) as f64;
+        let mut rates = Vec::with_capacity(findings.cpus.len());
+        for (column, &number) in findings.cpus.iter().enumerate() {
             let cpu = number as usize;
             let daemon = taken.daemon[column] as f64 / interval_ns;
             let others = daemon
@@ -597,18 +602,18 @@ impl Overhead {
                     .groups
                     .probes_ratio(self.timed, &costs[column], interval_ns);
             let met = self.met.get_mut(cpu).map(std::mem::take);
-            let shown = Shown {
-                network_ratio: found
+            let interval = CpuInterval {
+                network_ratio: findings
                     .network_ns
                     .map_or(1.0, |ns| ns[column] as f64 / interval_ns),
                 was_met: met.unwrap_or(false),
-                busy_ratio: found.busy_ratio.map(|ratios| ratios[column]),
+                busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
                 sample_ns: self.prices.felt_sample_ns(),
             };
             let rate = self
                 .rates
-                .next(cpu, found.interval_ns, softirqs_are_timed, shown);
+                .next(cpu, findings.interval_ns, softirqs_are_timed, interval);
             readers.set_rate(number, rate.hz);
             rates.push(rate.hz);
         }

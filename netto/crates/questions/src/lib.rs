@@ -9,5 +9,6 @@ pub mod line;
 pub mod selection;
 pub mod times;
 pub mod utc;
+pub mod values;
 pub mod window;
 pub mod words;

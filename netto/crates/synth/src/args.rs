@@ -1,10 +1,10 @@
 //! The options of `netto synth`, as they are typed.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use netto_questions::values::in_range;
 
 use crate::plan::Speed;
 use crate::rewrite::Rewrite;
@@ -39,13 +39,13 @@ pub struct SynthArgs {
     #[arg(long, value_name = "SPEED", default_value = "1x")]
     pub speed: Speed,
     /// Packets per second at most
-    #[arg(long, value_name = "COUNT", value_parser = of_range(1..=1_000_000_000_u64))]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(1..=1_000_000_000_u64, ""))]
     pub limit_pps: Option<u64>,
     /// How often the records are played, one time after the other
-    #[arg(long = "loop", value_name = "COUNT", default_value = "1", value_parser = of_range(1..=u64::MAX))]
+    #[arg(long = "loop", value_name = "COUNT", default_value = "1", value_parser = in_range(1..=u64::MAX, ""))]
     pub passes: u64,
     /// How far packets are from being even, as per cent of the gap between two
-    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = of_range(0..=100_u8))]
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = in_range(0..=100_u8, ""))]
     pub jitter: u8,
     /// Another number gives other sequence numbers and jitter
     #[arg(long, value_name = "NUMBER", default_value = "1")]
@@ -60,13 +60,13 @@ pub struct SynthArgs {
     #[arg(long, value_name = "MAC")]
     pub to_mac: Option<Mac>,
     /// VLAN of packets whose record has none
-    #[arg(long, value_name = "ID", value_parser = of_range(1..=4094_u16))]
+    #[arg(long, value_name = "ID", value_parser = in_range(1..=4094_u16, ""))]
     pub vlan: Option<u16>,
     /// Bytes of a packet at most, IP header included [default: the interface's; in a file 1500]
-    #[arg(long, value_name = "BYTES", value_parser = of_range(68..=65_535_u16))]
+    #[arg(long, value_name = "BYTES", value_parser = in_range(68..=65_535_u16, ""))]
     pub mtu: Option<u16>,
     /// How many records to look ahead, to put them in the order of their starts
-    #[arg(long, value_name = "COUNT", default_value = "65536", value_parser = of_range(1..=100_000_000_usize))]
+    #[arg(long, value_name = "COUNT", default_value = "65536", value_parser = in_range(1..=100_000_000_usize, ""))]
     pub look_ahead: usize,
     /// How to send: auto (ring, if the kernel has it), ring or sendmmsg
     #[arg(
@@ -117,18 +117,6 @@ impl FromStr for Mac {
             None => Ok(Mac(address)),
             Some(_) => Err(wrong()),
         }
-    }
-}
-
-/// Reads a number that must lie in this range.
-fn of_range<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr + PartialOrd + std::fmt::Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        let (from, to) = (range.start(), range.end());
-        number.ok_or_else(|| format!("must be {from} to {to}, not {text}"))
     }
 }
 

@@ -28,6 +28,8 @@ struct Open {
     file: File,
     /// Readings since the last check of its path.
     readings: u32,
+    /// As long as the longest text so far needed.
+    buffer: Vec<u8>,
 }
 
 impl ReopenableFile {
@@ -39,7 +41,11 @@ impl ReopenableFile {
         let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Ok(ReopenableFile {
             path: path.to_owned(),
-            open: Mutex::new(Open { file, readings: 0 }),
+            open: Mutex::new(Open {
+                file,
+                readings: 0,
+                buffer: Vec::new(),
+            }),
         })
     }
 
@@ -89,18 +95,19 @@ impl Open {
         false
     }
 
-    fn text(&self) -> anyhow::Result<String> {
-        let mut bytes = Vec::new();
+    fn text(&mut self) -> anyhow::Result<String> {
+        let mut end = 0;
         loop {
-            let end = bytes.len();
-            bytes.resize(end + CHUNK_BYTES, 0);
-            let read = self.file.read_at(&mut bytes[end..], end as u64)?;
-            bytes.truncate(end + read);
-            if read == 0 {
-                return Ok(String::from_utf8(bytes)?);
+            if self.buffer.len() < end + CHUNK_BYTES {
+                self.buffer.resize(end + CHUNK_BYTES, 0);
             }
+            let read = self.file.read_at(&mut self.buffer[end..], end as u64)?;
+            if read == 0 {
+                return Ok(std::str::from_utf8(&self.buffer[..end])?.to_owned());
+            }
+            end += read;
             ensure!(
-                (bytes.len() as u64) < LONGEST_BYTES,
+                (end as u64) < LONGEST_BYTES,
                 "it is longer than any file of the kernel's ({LONGEST_BYTES} bytes)"
             );
         }

@@ -98,7 +98,8 @@ pub struct Readers {
 }
 
 impl Session {
-    /// Attaches everything that the plan asks for. `has_tags`: samples carry owner tags.
+    /// Attaches everything that the plan asks for. `has_tags`: samples, of which there must be some, carry
+    /// owner tags.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
     /// and left out; without softirqs, and context switches where they are needed, there is
@@ -132,14 +133,11 @@ impl Session {
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             attached.sockets(*hook, functions, &records, roots, &mut missed)?;
         }
-        let has_window_samples = plan.stacks.is_ok() && has_tags;
         let controller = ProbeThread::start(
             attached.groups(),
             attached.set,
             plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
-            has_window_samples
-                .then(|| window_sampler_of(&skel))
-                .transpose()?,
+            has_tags.then(|| window_sampler_of(&skel)).transpose()?,
             clocks.clone(),
             control.clone(),
         )?;
@@ -244,8 +242,7 @@ fn load(
     let has_switches = plan.has_clock && plan.parks_states();
     open.progs.netto_switch.set_autoload(has_switches);
     open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
-    let has_window_samples = plan.stacks.is_ok() && has_tags;
-    open.progs.netto_sample_w.set_autoload(has_window_samples);
+    open.progs.netto_sample_w.set_autoload(has_tags);
     open.load().map_err(explain_load)
 }
 

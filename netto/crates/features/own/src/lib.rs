@@ -6,7 +6,7 @@ use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
 
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::overhead::{Found, Taken};
+use netto_platform::overhead::{IntervalFindings, Taken};
 use netto_platform::{Platform, Tick};
 use netto_sys::system;
 
@@ -42,14 +42,14 @@ impl Instrument for OwnInstrument {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let cost = sections.cost.as_ref();
         let busy_ratio = sections.modes.as_ref().map(busy_ratios);
-        let found = Found {
+        let findings = IntervalFindings {
             interval_ns: tick.interval_ns,
             cpus: tick.cpus,
             network_ns: cost.and_then(|cost| cost.cpu_ns(index_of("network")?)),
             sources_ns: cost.map(sources_ns).unwrap_or_default(),
             busy_ratio: busy_ratio.as_deref(),
         };
-        let taken = tick.platform.keep_to_budget(&found, tick.now_ns);
+        let taken = tick.platform.keep_to_budget(&findings, tick.now_ns);
         sections.own = Some(OwnCost {
             user_ns: taken.process.0,
             system_ns: taken.process.1,

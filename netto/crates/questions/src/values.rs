@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::num::{IntErrorKind, ParseIntError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -22,10 +23,13 @@ where
     T: FromStr<Err: Into<Refused>> + PartialOrd + Display + Clone,
 {
     move |text| {
-        let value: T = text.parse().map_err(Into::into)?;
-        if range.contains(&value) {
-            return Ok(value);
-        }
+        let value: Result<T, Refused> = text.parse().map_err(Into::into);
+        let value = match value {
+            Ok(value) if range.contains(&value) => return Ok(value),
+            Ok(value) => value.to_string(),
+            Err(error) if is_beyond_type(&error) => text.to_owned(),
+            Err(error) => return Err(error),
+        };
         let unit = if unit.is_empty() {
             String::new()
         } else {
@@ -34,6 +38,17 @@ where
         let (from, to) = (range.start(), range.end());
         Err(Impossible(format!("must be {from} to {to}{unit}, not {value}")).into())
     }
+}
+
+/// Whether a number is outside of all that its type can hold.
+fn is_beyond_type(error: &Refused) -> bool {
+    let error = error.downcast_ref::<ParseIntError>();
+    error.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow
+        )
+    })
 }
 
 /// A name under which a host may be addressed.
@@ -58,5 +73,23 @@ pub fn understood<T>(
             understand(text).map_err(Impossible)?;
         }
         Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_outside_of_its_range_or_type_is_told_the_range() {
+        let read = in_range(1..=100_u8, "Hz");
+        assert_eq!(read("100").unwrap(), 100);
+        for (text, told) in [
+            ("0", "must be 1 to 100 Hz, not 0"),
+            ("007000", "must be 1 to 100 Hz, not 007000"),
+            ("x", "invalid digit found in string"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), told);
+        }
     }
 }
