@@ -36,7 +36,7 @@ use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, TraceAnalyzer};
-use netto_sys::{descriptors, system};
+use netto_sys::{descriptors, memory, system};
 
 mod signals;
 
@@ -44,6 +44,9 @@ pub use signals::Reread;
 
 /// How long each part may take to end before the process goes without it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long after the start its memory is given back.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// Files that are opened now and then while everything runs.
 const SPARE_DESCRIPTORS: u64 = 32;
@@ -212,6 +215,10 @@ impl Prepared {
             actix::spawn(take_up);
         }
         running.analyzer = Some(analyzer);
+        actix::spawn(async {
+            tokio::time::sleep(SETTLED).await;
+            memory::give_back();
+        });
         let outcome = tokio::select! {
             failure = failures.first() => Err(failure),
             reason = stop => Ok(reason),
