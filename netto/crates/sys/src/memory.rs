@@ -55,9 +55,9 @@ unsafe extern "C" fn unmap(
         let begin = (base + header.p_vaddr).next_multiple_of(page);
         let end = (base + header.p_vaddr + header.p_filesz) / page * page;
         if begin < end {
-            // SAFETY: these pages have the file's content and are mapped privately: without
-            // write access and relocations nothing differs from the file, which the kernel
-            // reads again at the next access.
+            // SAFETY: these pages are mapped privately and were never written: linkers refuse
+            // relocations in a segment that is not writable. So they equal the file, which the
+            // kernel reads again at the next access.
             unsafe {
                 libc::madvise(
                     begin as *mut libc::c_void,
