@@ -35,7 +35,7 @@ use netto_pipeline::metrics_collector::{
 use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
-use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, TraceAnalyzer};
+use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use netto_sys::{descriptors, memory, system};
 
 mod signals;
@@ -206,15 +206,20 @@ impl Prepared {
                  --web.config.file adds a password"
             );
         }
-        let collector = running.collector.clone();
-        let analyzer = TraceAnalyzer::launch(source, info, period, collector, &running.supervisor)?;
+        let (arbiter, analyzer) = TraceAnalyzer::launch(
+            source,
+            info,
+            period,
+            running.collector.clone(),
+            &running.supervisor,
+        );
         if let Some(hangups) = hangups {
             let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
-            let orders = analyzer.orders();
-            let take_up = signals::take_up(hangups, logger, orders, features, config, reread);
+            let analyzer = analyzer.clone();
+            let take_up = signals::take_up(hangups, logger, analyzer, features, config, reread);
             actix::spawn(take_up);
         }
-        running.analyzer = Some(analyzer);
+        running.analyzer = Some((arbiter, analyzer));
         actix::spawn(async {
             tokio::time::sleep(SETTLED).await;
             memory::give_back();
@@ -379,7 +384,7 @@ struct Running {
     #[cfg(feature = "otlp")]
     otlp: Option<(Arbiter, Addr<OtlpLogger>)>,
     server: actix_web::dev::ServerHandle,
-    analyzer: Option<TraceAnalyzer>,
+    analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
 }
 
 impl Running {
@@ -391,8 +396,9 @@ impl Running {
     /// If the log file could not be finished in time.
     async fn end(self, reason: String) -> anyhow::Result<()> {
         self.supervisor.begin_end();
-        if let Some(analyzer) = self.analyzer {
-            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.finish()).await;
+        if let Some((arbiter, analyzer)) = self.analyzer {
+            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.send(trace_analyzer::Finish)).await;
+            join(arbiter).await;
         }
         let _ = timeout(
             SHUTDOWN_TIMEOUT,

@@ -204,7 +204,7 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
     let sum = look(&mut followed, asked.length)?;
     let charged = truth.charged()?;
     drop(truth);
-    let rx = metrics_common::component::index_of("rx_softirq").expect("a component");
+    let rx = index_of("rx_softirq").context("a component")?;
     println!(
         "RX softirq: {:?}",
         followed.info.components[rx].availability
@@ -295,11 +295,11 @@ fn of_netto(groups: &Groups, sum: &Snapshot) -> Result<Shares> {
     Ok(shares)
 }
 
+/// From and to.
+type Intervals = BTreeMap<(&'static str, &'static str), (f64, f64)>;
+
 /// The 95 % intervals of these shares, of those that have one.
-fn intervals_of(
-    groups: &Groups,
-    sum: &Snapshot,
-) -> Result<BTreeMap<(&'static str, &'static str), (f64, f64)>> {
+fn intervals_of(groups: &Groups, sum: &Snapshot) -> Result<Intervals> {
     let whole = total(sum, "rx_softirq")?;
     let event = index_of("rx_softirq").context("a component")?;
     let owners = owners(sum)?.of_component(event);

@@ -1,20 +1,19 @@
-//! The thread that sets the pace: every user period it drains the measurement into one snapshot and
+//! The actor that sets the pace: every user period it drains the measurement into one snapshot and
 //! sends that, in one message, to the collector.
 //!
-//! It owns the snapshot source, because draining reads memory and files and must not wait for a
-//! socket. A plain thread wakes once per period; a runtime's timers would wake it twice. It answers
-//! no client's request, and never reads a snapshot's content.
+//! It owns the snapshot source and a thread of its own, because draining reads memory and files and
+//! must not wait for a socket. It answers no client's request, and never reads a snapshot's
+//! content.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use actix::Addr;
-use anyhow::Context;
+use actix::prelude::*;
+use futures_util::stream;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::options::FeatureOptions;
@@ -100,81 +99,8 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
     }
 }
 
-/// A running analyzer.
+/// The actor; see the head of this file.
 pub struct TraceAnalyzer {
-    orders: Orders,
-    ended: oneshot::Receiver<()>,
-}
-
-/// Gives orders to the analyzer.
-#[derive(Clone)]
-pub struct Orders(Sender<Order>);
-
-enum Order {
-    Reload(FeatureOptions),
-    Finish,
-}
-
-impl TraceAnalyzer {
-    /// Starts the analyzer's thread.
-    ///
-    /// # Errors
-    /// If there can be no further thread.
-    pub fn launch(
-        source: Box<dyn SnapshotSource>,
-        info: Arc<Info>,
-        period: Duration,
-        collector: Addr<MetricsCollector>,
-        supervisor: &Supervisor,
-    ) -> anyhow::Result<TraceAnalyzer> {
-        let analyzer = Analyzer {
-            source,
-            info,
-            period,
-            collector,
-            places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
-            watch: supervisor.watch(Part::TraceAnalyzer),
-        };
-        let (orders, ordered) = channel();
-        let (end, ended) = oneshot::channel();
-        let run = move || {
-            // Dropped last, also after a panic: then the source has ended.
-            let _end = end;
-            analyzer.run(&ordered);
-        };
-        std::thread::Builder::new()
-            .name("analyzer".to_owned())
-            .spawn(run)
-            .context("cannot start the analyzer's thread")?;
-        Ok(TraceAnalyzer {
-            orders: Orders(orders),
-            ended,
-        })
-    }
-
-    /// Where to give it orders.
-    pub fn orders(&self) -> Orders {
-        self.orders.clone()
-    }
-
-    /// Ends it; resolves when the source has ended, too.
-    pub async fn finish(self) {
-        // An analyzer that has ended needs no order.
-        let _ = self.orders.0.send(Order::Finish);
-        let _ = self.ended.await;
-    }
-}
-
-impl Orders {
-    /// Changes the options of features.
-    pub fn reload(&self, options: FeatureOptions) {
-        // Without the analyzer the daemon ends.
-        let _ = self.0.send(Order::Reload(options));
-    }
-}
-
-/// The state of the analyzer's thread.
-struct Analyzer {
     source: Box<dyn SnapshotSource>,
     info: Arc<Info>,
     period: Duration,
@@ -184,36 +110,54 @@ struct Analyzer {
     watch: Watch,
 }
 
-impl Analyzer {
-    fn run(mut self, ordered: &Receiver<Order>) {
-        let mut next = Instant::now() + self.period;
-        loop {
-            match ordered.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(Order::Reload(options)) => self.source.reload(options),
-                Ok(Order::Finish) | Err(RecvTimeoutError::Disconnected) => {
-                    self.watch.settle();
-                    return;
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if self.end_period().is_break() {
-                        return;
-                    }
-                    // After a stall one snapshot covers the whole gap; a burst would add nothing.
-                    let now = Instant::now();
-                    while next <= now {
-                        next += self.period;
-                    }
-                }
-            }
-        }
+impl TraceAnalyzer {
+    /// Starts the analyzer on a thread of its own.
+    pub fn launch(
+        source: Box<dyn SnapshotSource>,
+        info: Arc<Info>,
+        period: Duration,
+        collector: Addr<MetricsCollector>,
+        supervisor: &Supervisor,
+    ) -> (Arbiter, Addr<TraceAnalyzer>) {
+        let arbiter = Arbiter::new();
+        let analyzer = TraceAnalyzer {
+            source,
+            info,
+            period,
+            collector,
+            places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
+            watch: supervisor.watch(Part::TraceAnalyzer),
+        };
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |_| analyzer);
+        (arbiter, address)
     }
+}
 
-    fn end_period(&mut self) -> ControlFlow<()> {
+/// The end of a user period.
+struct Tick;
+
+impl Actor for TraceAnalyzer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut interval = interval_at(Instant::now() + self.period, self.period);
+        // After a stall one snapshot covers the whole gap; a burst would add nothing.
+        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ctx.add_stream(stream::unfold(interval, |mut interval| async move {
+            interval.tick().await;
+            Some((Tick, interval))
+        }));
+    }
+}
+
+impl StreamHandler<Tick> for TraceAnalyzer {
+    fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
         let step = match self.source.next_step() {
             Ok(step) => step,
             Err(cause) => {
                 self.watch.fail(cause);
-                return ControlFlow::Break(());
+                ctx.stop();
+                return;
             }
         };
         if let Some(info) = step.info {
@@ -222,7 +166,8 @@ impl Analyzer {
         if !self.collector.connected() {
             // The collector has reported its own end; this is no second cause.
             self.watch.settle();
-            return ControlFlow::Break(());
+            ctx.stop();
+            return;
         }
         if let Some(past) = step.past
             && let Some(place) = self.place()
@@ -242,9 +187,10 @@ impl Analyzer {
                 place,
             });
         }
-        ControlFlow::Continue(())
     }
+}
 
+impl TraceAnalyzer {
     /// A free slot for a snapshot in flight to the collector.
     ///
     /// The mailbox's capacity cannot serve for this: clients send requests there, too, and must not
@@ -255,5 +201,32 @@ impl Analyzer {
             tracing::warn!("snapshot dropped: the daemon's main thread is not keeping up");
         }
         place
+    }
+}
+
+/// Changes the options of features.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Reload(pub FeatureOptions);
+
+impl Handler<Reload> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, reload: Reload, _: &mut Self::Context) {
+        self.source.reload(reload.0);
+    }
+}
+
+/// Asks the analyzer to end; after the answer, no further snapshot is made.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Finish;
+
+impl Handler<Finish> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, _: Finish, ctx: &mut Self::Context) {
+        self.watch.settle();
+        ctx.stop();
     }
 }
