@@ -24,6 +24,7 @@ mod section;
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
+pub use flows::{Amount, Conversation, FlowEnd, FlowSort, MOST_CONVERSATIONS};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
@@ -200,6 +201,8 @@ sections! {
     programs: Programs,
     /// How long packets wait inside the stack.
     latency: Latency,
+    /// Who talks to whom.
+    flows: Flows,
     /// What netto itself costs.
     own: OwnCost,
     /// What the example feature found.

@@ -30,6 +30,22 @@ fn main() -> anyhow::Result<()> {
             number("FLOWS_MALFORMED", 2, "A header is wrong or cut off."),
             number("FLOWS_IN", 1, "Direction: received."),
             number("FLOWS_OUT", 2, "Direction: sent."),
+            number(
+                "FLOWS_DIRECTION_BIT",
+                48,
+                "Place of the direction in a key's third word.",
+            ),
+            number(
+                "FLOWS_CPU_BIT",
+                50,
+                "Place of the CPU in it: a flow has an entry for each CPU.",
+            ),
+            number("FLOWS_SETS", 4, "Sets of totals of a CPU."),
+            number(
+                "FLOWS_SENT_BIT",
+                1,
+                "Of the number of such a set: sent, not received.",
+            ),
             number("FLOWS_VLAN", 1 << 12, "There is a VLAN tag."),
             number("FLOWS_FIRST_FRAGMENT", 1, "It has the ports of all."),
             number("FLOWS_LATER_FRAGMENT", 2, "It has no ports."),
@@ -94,6 +110,24 @@ fn main() -> anyhow::Result<()> {
                     ("malformed_bytes", 1, "Bytes of these frames."),
                     ("other_packets", 1, "Frames without an IP packet."),
                     ("other_bytes", 1, "Bytes of these frames."),
+                    (
+                        "passed_packets",
+                        1,
+                        "Packets that were not sampled for the table.",
+                    ),
+                    ("passed_bytes", 1, "Their bytes."),
+                ],
+            },
+            Record {
+                name: "flows_control",
+                about: "What user space tells the programs.",
+                fields: &[
+                    ("table", 1, "The current table: 0 or 1."),
+                    (
+                        "one_in",
+                        1,
+                        "One in so many packets is sampled for the table.",
+                    ),
                 ],
             },
         ],

@@ -174,7 +174,6 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     let mut collector = Collector::load(args.flows_max, cpus)?;
     let mut measured = Measured {
         source: args.interfaces.join(", "),
-        unix_offset_ns: unix_offset_ns(),
         ..Measured::default()
     };
     for name in &args.interfaces {
@@ -206,9 +205,14 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             collector.detach();
         }
         table.begin_interval();
-        collector.drain(|key, counts| table.take(key, counts))?;
+        let drained = collector.drain()?;
+        for (key, counts) in drained.flows() {
+            table.take(key, counts);
+        }
         table.expire(monotonic_ns());
-        measured.totals = collector.totals();
+        measured.totals += drained.sum();
+        // The clock of the day may have been set.
+        measured.unix_offset_ns = unix_offset_ns();
         let seconds = interval_begun.elapsed().as_secs_f64();
         interval_begun = Instant::now();
         measured.seconds = begun.elapsed().as_secs_f64();

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::abi;
 
+/// Bits of the direction in a key.
+const DIRECTIONS: usize = (1 << (abi::FLOWS_CPU_BIT - abi::FLOWS_DIRECTION_BIT)) - 1;
 /// Words of a key, which is the begin of a parsed packet.
 pub(crate) const KEY_WORDS: usize = abi::FLOW_PACKET_IP_BYTES;
 
@@ -59,9 +61,12 @@ fn address(words: [u64; 2]) -> Ipv6Addr {
 }
 
 impl Key {
-    /// The key in the bytes of the table.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Key> {
-        Some(Key(words(bytes)?))
+    /// The key in the bytes of the table, and the CPU of the entry.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Key, u32)> {
+        let mut key: [u64; KEY_WORDS] = words(bytes)?;
+        let cpu = key[abi::FLOW_PACKET_TALK] >> abi::FLOWS_CPU_BIT;
+        key[abi::FLOW_PACKET_TALK] &= (1 << abi::FLOWS_CPU_BIT) - 1;
+        Some((Key(key), cpu as u32))
     }
 
     fn talk(&self, shift: u32) -> u64 {
@@ -121,7 +126,7 @@ impl Key {
 
     /// None of packets from a file.
     pub(crate) fn direction(&self) -> Option<Direction> {
-        match self.talk(48) as usize {
+        match self.talk(abi::FLOWS_DIRECTION_BIT as u32) as usize & DIRECTIONS {
             abi::FLOWS_IN => Some(Direction::In),
             abi::FLOWS_OUT => Some(Direction::Out),
             _ => None,

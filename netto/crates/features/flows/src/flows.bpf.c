@@ -2,8 +2,8 @@
 /*
  * Counts each packet of an interface to its flow. Passes every packet on as it is.
  *
- * Programs write to the current table. User space makes the other one current, by which the kernel
- * waits until no program uses the first any more, and empties that one.
+ * Programs write to the current table and its totals. User space makes the other one current, waits
+ * until no program uses the first any more, and empties that one.
  */
 #include "kernel.h"
 #include "parse.h"
@@ -35,10 +35,18 @@ struct flows_table flows_one SEC(".maps"), flows_two SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(key_size, sizeof(__u32));
 	__array(values, struct flows_table);
-} flows_current SEC(".maps") = { .values = { &flows_one } };
+} flows_tables SEC(".maps") = { .values = { &flows_one, &flows_two } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct netto_flows_control);
+} flows_control SEC(".maps");
 
 /* Ports of first fragments. */
 struct {
@@ -48,11 +56,11 @@ struct {
 	__type(value, __u64);
 } flows_fragments SEC(".maps");
 
-/* One for each CPU. */
+/* For each CPU one by table and direction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set to the possible CPUs before load */
+	__uint(max_entries, 1); /* set by the possible CPUs before load */
 	__type(key, __u32);
 	__type(value, struct netto_flow_totals);
 } flows_totals SEC(".maps");
@@ -83,11 +91,11 @@ static __always_inline void flows_update(struct netto_flow *flow, const struct n
 
 /* Returns whether the packet is in the table. */
 static __always_inline bool flows_record(const struct netto_flow_packet *packet, __u64 packets,
-					 __u64 bytes)
+					 __u64 bytes, __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), ttl = 1ULL << (packet->ttl & 63);
-	__u32 zero = 0, group = packet->ttl >> 6 & 3;
-	void *table = bpf_map_lookup_elem(&flows_current, &zero);
+	__u32 group = packet->ttl >> 6 & 3;
+	void *table = bpf_map_lookup_elem(&flows_tables, &number);
 	struct netto_flow *flow;
 
 	if (!table)
@@ -139,10 +147,19 @@ static __always_inline void flows_join(struct netto_flow_packet *packet)
 static __always_inline void flows_see(int outcome, struct netto_flow_packet *packet, __u32 interface,
 				      __u64 direction, __u32 frame_bytes, __u64 segments)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct netto_flow_totals *totals = bpf_map_lookup_elem(&flows_totals, &cpu);
-	__u64 bytes;
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), number, set;
+	struct netto_flows_control *control = bpf_map_lookup_elem(&flows_control, &zero);
+	struct netto_flow_totals *totals;
+	__u64 bytes, one_in;
 
+	if (!control)
+		return;
+	/* Read once: table and totals are of the same interval. */
+	number = *(volatile __u64 *)&control->table & 1;
+	set = cpu * NETTO_FLOWS_SETS + number;
+	if (direction == NETTO_FLOWS_OUT)
+		set += 1 << NETTO_FLOWS_SENT_BIT;
+	totals = bpf_map_lookup_elem(&flows_totals, &set);
 	if (!totals)
 		return;
 	if (outcome == NETTO_FLOWS_MALFORMED) {
@@ -153,14 +170,20 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 		flows_add(&totals->other_packets, &totals->other_bytes, 1, frame_bytes);
 		return;
 	}
-	packet->talk |= direction << 48;
+	packet->talk |= direction << NETTO_FLOWS_DIRECTION_BIT | (__u64)cpu << NETTO_FLOWS_CPU_BIT;
 	packet->place |= interface;
 	if (packet->fragment)
 		flows_join(packet);
 	/* Joined segments become as many packets on the wire, each with its own headers. */
 	bytes = packet->ip_bytes + (segments - 1) * packet->header_bytes;
 	flows_add(&totals->packets, &totals->ip_bytes, segments, bytes);
-	if (!flows_record(packet, segments, bytes))
+	/* Chosen by chance, so that no pattern of the traffic meets it. */
+	one_in = *(volatile __u64 *)&control->one_in;
+	if (one_in > 1 && bpf_get_prandom_u32() * one_in >> 32) {
+		flows_add(&totals->passed_packets, &totals->passed_bytes, segments, bytes);
+		return;
+	}
+	if (!flows_record(packet, segments, bytes, number))
 		flows_add(&totals->lost_packets, &totals->lost_bytes, segments, bytes);
 }
 

@@ -1,9 +1,10 @@
 //! The programs (`flows.bpf.c`) at interfaces, and their tables.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use anyhow::{Context, bail};
 use libbpf_rs::skel::OpenSkel;
@@ -50,18 +51,76 @@ pub(crate) struct Totals {
     pub other_packets: u64,
     /// Bytes of these frames.
     pub other_bytes: u64,
+    /// Packets that were not sampled.
+    #[serde(skip)]
+    pub passed_packets: u64,
+    /// Their bytes.
+    #[serde(skip)]
+    pub passed_bytes: u64,
+}
+
+impl Totals {
+    /// Each figure of one with that of another.
+    fn each(&mut self, other: Totals, of: impl Fn(&mut u64, u64)) {
+        of(&mut self.packets, other.packets);
+        of(&mut self.bytes, other.bytes);
+        of(&mut self.lost_packets, other.lost_packets);
+        of(&mut self.lost_bytes, other.lost_bytes);
+        of(&mut self.malformed_packets, other.malformed_packets);
+        of(&mut self.malformed_bytes, other.malformed_bytes);
+        of(&mut self.other_packets, other.other_packets);
+        of(&mut self.other_bytes, other.other_bytes);
+        of(&mut self.passed_packets, other.passed_packets);
+        of(&mut self.passed_bytes, other.passed_bytes);
+    }
 }
 
 impl AddAssign for Totals {
     fn add_assign(&mut self, more: Totals) {
-        self.packets += more.packets;
-        self.bytes += more.bytes;
-        self.lost_packets += more.lost_packets;
-        self.lost_bytes += more.lost_bytes;
-        self.malformed_packets += more.malformed_packets;
-        self.malformed_bytes += more.malformed_bytes;
-        self.other_packets += more.other_packets;
-        self.other_bytes += more.other_bytes;
+        self.each(more, |own, more| *own += more);
+    }
+}
+
+impl SubAssign for Totals {
+    fn sub_assign(&mut self, less: Totals) {
+        self.each(less, |own, less| *own = own.wrapping_sub(less));
+    }
+}
+
+/// What one CPU saw of a flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Part {
+    pub key: Key,
+    pub cpu: u32,
+    pub counts: Counts,
+}
+
+/// What came since the last time, each packet once; parts and totals are of the same packets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Drained {
+    pub parts: Vec<Part>,
+    /// By CPU: of received and of sent frames.
+    pub totals: Vec<[Totals; 2]>,
+}
+
+impl Drained {
+    /// Each flow once.
+    pub(crate) fn flows(&self) -> HashMap<Key, Counts> {
+        // Senders choose the keys: a hash that they cannot foresee.
+        let mut flows: HashMap<Key, Counts> = HashMap::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let known = flows.entry(part.key);
+            let add = |own: &mut Counts| own.add(&part.counts);
+            known.and_modify(add).or_insert(part.counts);
+        }
+        flows
+    }
+
+    /// All CPUs and both directions.
+    pub(crate) fn sum(&self) -> Totals {
+        let mut sum = Totals::default();
+        self.totals.iter().flatten().for_each(|own| sum += *own);
+        sum
     }
 }
 
@@ -69,10 +128,13 @@ impl AddAssign for Totals {
 pub(crate) struct Collector {
     skel: FlowsSkel<'static>,
     totals: MappedArray,
+    /// Of each set of totals, what was handed over.
+    before: Vec<Totals>,
+    control: MappedArray,
     cpus: usize,
-    /// Whether the second table is the current one.
-    is_second: bool,
-    links: Vec<InterfaceLink>,
+    /// The current table.
+    table: usize,
+    links: Vec<(u32, InterfaceLink)>,
 }
 
 /// How the packets of an interface are seen.
@@ -94,7 +156,8 @@ impl Collector {
         let maps = &mut open.maps;
         maps.flows_one.set_max_entries(most_flows)?;
         maps.flows_two.set_max_entries(most_flows)?;
-        maps.flows_totals.set_max_entries(possible_cpus as u32)?;
+        let sets = possible_cpus * abi::FLOWS_SETS;
+        maps.flows_totals.set_max_entries(sets as u32)?;
         let skel = open.load().map_err(|error| {
             let what = "the kernel refuses the programs that count flows";
             match error.kind() {
@@ -105,12 +168,16 @@ impl Collector {
             }
         })?;
         let totals = &skel.maps.flows_totals;
-        let totals = MappedArray::new(totals, abi::FLOW_TOTALS_BYTES, possible_cpus)?;
+        let totals = MappedArray::new(totals, abi::FLOW_TOTALS_BYTES, sets)?;
+        let control = &skel.maps.flows_control;
+        let control = MappedArray::new(control, abi::FLOWS_CONTROL_BYTES, 1)?;
         Ok(Collector {
             skel,
             totals,
+            before: vec![Totals::default(); sets],
+            control,
             cpus: possible_cpus,
-            is_second: false,
+            table: 0,
             links: Vec::new(),
         })
     }
@@ -166,11 +233,11 @@ impl Collector {
                 (link, "tc")
             }
         };
-        self.links.push(link);
+        self.links.push((index, link));
         let sent = interface_links::attach(&programs.netto_flows_out, index, Hook::TcxEgress);
         let how = match sent {
             Ok(link) => {
-                self.links.push(link);
+                self.links.push((index, link));
                 format!("{name}: received by {how}, sent by tc")
             }
             Err(error) => {
@@ -188,51 +255,77 @@ impl Collector {
         self.links.clear();
     }
 
-    /// What was seen until now.
-    pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for cpu in 0..self.cpus {
-            let words = self.totals.element(cpu);
-            let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
-            totals += Totals {
-                packets: word(abi::FLOW_TOTALS_PACKETS),
-                bytes: word(abi::FLOW_TOTALS_IP_BYTES),
-                lost_packets: word(abi::FLOW_TOTALS_LOST_PACKETS),
-                lost_bytes: word(abi::FLOW_TOTALS_LOST_BYTES),
-                malformed_packets: word(abi::FLOW_TOTALS_MALFORMED_PACKETS),
-                malformed_bytes: word(abi::FLOW_TOTALS_MALFORMED_BYTES),
-                other_packets: word(abi::FLOW_TOTALS_OTHER_PACKETS),
-                other_bytes: word(abi::FLOW_TOTALS_OTHER_BYTES),
-            };
-        }
-        totals
+    /// Detaches the programs from one interface, which may be gone.
+    pub(crate) fn detach_from(&mut self, index: u32) {
+        self.links.retain(|(own, _)| *own != index);
     }
 
-    /// Hands over what came since this was asked the last time, each packet once.
+    /// Has one in so many packets sampled for the table from now on; all are in the totals.
+    pub(crate) fn sample_one_in(&self, one_in: u64) {
+        self.set(abi::FLOWS_CONTROL_ONE_IN, one_in);
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        if let Some(word) = self.control.element(0).get(word) {
+            word.store(value, SeqCst);
+        }
+    }
+
+    /// What this set of totals has counted since this was asked the last time.
+    fn counted(&mut self, set: usize) -> Totals {
+        let words = self.totals.element(set);
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        let now = Totals {
+            packets: word(abi::FLOW_TOTALS_PACKETS),
+            bytes: word(abi::FLOW_TOTALS_IP_BYTES),
+            lost_packets: word(abi::FLOW_TOTALS_LOST_PACKETS),
+            lost_bytes: word(abi::FLOW_TOTALS_LOST_BYTES),
+            malformed_packets: word(abi::FLOW_TOTALS_MALFORMED_PACKETS),
+            malformed_bytes: word(abi::FLOW_TOTALS_MALFORMED_BYTES),
+            other_packets: word(abi::FLOW_TOTALS_OTHER_PACKETS),
+            other_bytes: word(abi::FLOW_TOTALS_OTHER_BYTES),
+            passed_packets: word(abi::FLOW_TOTALS_PASSED_PACKETS),
+            passed_bytes: word(abi::FLOW_TOTALS_PASSED_BYTES),
+        };
+        let mut counted = now;
+        counted -= std::mem::replace(&mut self.before[set], now);
+        counted
+    }
+
+    /// What came since this was asked the last time.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub(crate) fn drain(&mut self, mut each: impl FnMut(Key, Counts)) -> anyhow::Result<()> {
+    pub(crate) fn drain(&mut self) -> anyhow::Result<Drained> {
+        let (table, next) = (self.table, 1 - self.table);
+        self.set(abi::FLOWS_CONTROL_TABLE, next as u64);
+        self.table = next;
         let maps = &self.skel.maps;
-        let (old, new) = match self.is_second {
-            false => (&maps.flows_one, &maps.flows_two),
-            true => (&maps.flows_two, &maps.flows_one),
-        };
-        // The kernel returns from this when no program uses the old table any more.
-        let number = new.as_fd().as_raw_fd().to_ne_bytes();
-        let current = &maps.flows_current;
-        current
-            .update(&0_u32.to_ne_bytes(), &number, MapFlags::ANY)
-            .context("cannot change the table of flows")?;
-        self.is_second = !self.is_second;
+        let both = [&maps.flows_one, &maps.flows_two];
+        // The table stays at its place: the kernel returns from this when no program uses what it
+        // used before.
+        let number = both[next].as_fd().as_raw_fd().to_ne_bytes();
+        maps.flows_tables
+            .update(&(next as u32).to_ne_bytes(), &number, MapFlags::ANY)
+            .context("cannot wait for the programs that count flows")?;
+        let old = both[table];
         let batch = BATCH.min(old.max_entries());
-        let flows = old.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY)?;
-        for (key, value) in flows {
+        let entries = old.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY)?;
+        let part = |(key, value): (Vec<u8>, Vec<u8>)| {
             let both = Key::from_bytes(&key).zip(Counts::from_bytes(&value));
-            let (key, counts) = both.context("a flow of another size than its program's")?;
-            each(key, counts);
-        }
-        Ok(())
+            let ((key, cpu), counts) = both.context("a flow of another size than its program's")?;
+            Ok(Part { key, cpu, counts })
+        };
+        let parts: anyhow::Result<Vec<Part>> = entries.map(part).collect();
+        let set = |cpu: usize, is_sent: usize| {
+            cpu * abi::FLOWS_SETS + (is_sent << abi::FLOWS_SENT_BIT) + table
+        };
+        let cpus = 0..self.cpus;
+        let totals = cpus.map(|cpu| [0, 1].map(|is_sent| self.counted(set(cpu, is_sent))));
+        Ok(Drained {
+            totals: totals.collect(),
+            parts: parts?,
+        })
     }
 }
 

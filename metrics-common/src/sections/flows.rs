@@ -1,0 +1,349 @@
+//! Flows: who talks to whom, counted for each packet of some interfaces.
+
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::services::service;
+use super::columns::Columns;
+use super::recorded::Recorded;
+use super::section::Section;
+use crate::packed::Damaged;
+
+mod services;
+
+/// Most conversations listed in a snapshot or a sum; those beyond are summed.
+pub const MOST_CONVERSATIONS: usize = 50;
+
+/// The packets of some interfaces by conversation. `packets` is the sum of those of conversations,
+/// of `other`, and of those lost; so are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Those with the most bytes, descending.
+    pub conversations: Vec<Conversation>,
+    /// Conversations that are not listed.
+    pub other: Amount,
+    /// IP packets that were seen, each exactly once for each interface and direction.
+    pub packets: u64,
+    /// Their bytes, of IP.
+    pub bytes: u64,
+    /// Those of them that are in no conversation, because there were too many flows.
+    pub lost_packets: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// Frames whose headers are wrong or cut off.
+    pub malformed_packets: u64,
+    /// Frames that carry no IP packet.
+    pub other_packets: u64,
+    /// Flows under way at the end of the interval, each direction by itself.
+    pub active: u64,
+    /// Flows that have ended.
+    pub ended: u64,
+    /// One in so many packets was sampled for the conversations; totals have all. In a sum, the
+    /// largest.
+    pub one_in: u64,
+    /// Time of the RX softirq on all CPUs, nanoseconds, in intervals in which that is known: the sum
+    /// of the conversations' and of `other_cpu_ns`.
+    pub rx_softirq_ns: Option<u64>,
+    /// That of conversations that are not listed and of packets that are in none.
+    pub other_cpu_ns: Option<u64>,
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// On the wire.
+    pub packets: u64,
+    /// Of IP packets.
+    pub bytes: u64,
+}
+
+/// An end of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FlowEnd {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port, if the protocol has ports.
+    pub port: Option<u16>,
+}
+
+/// The flows between two ends, in both directions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// The interface where it was seen.
+    pub interface: String,
+    /// Numbers of its VLAN tags, the outer one first.
+    pub vlans: Vec<u16>,
+    /// Protocol in the IP header.
+    pub protocol: u8,
+    /// The first sent the first packet that was seen.
+    pub ends: [FlowEnd; 2],
+    /// What the first end sent.
+    pub sent: Amount,
+    /// What it received.
+    pub received: Amount,
+    /// Packets that were sampled for it: what its figures rest on.
+    pub sampled_packets: u64,
+    /// Time of the RX softirq, nanoseconds: a CPU's time shared among the packets that it received;
+    /// `None` where that time is not known.
+    pub cpu_ns: Option<u64>,
+}
+
+/// What conversations are sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FlowSort {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Packets.
+    Packets,
+    /// Time of the RX softirq.
+    Cpu,
+}
+
+impl Amount {
+    /// Adds more.
+    pub fn add(&mut self, more: Amount) {
+        self.packets = self.packets.saturating_add(more.packets);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+}
+
+impl Conversation {
+    /// Both directions.
+    pub fn amount(&self) -> Amount {
+        let mut both = self.sent;
+        both.add(self.received);
+        both
+    }
+
+    /// Half of the 95 % interval of its packets and of what follows from them, as a share of them;
+    /// `None` if all of its packets were counted.
+    pub fn margin_ratio(&self) -> Option<f64> {
+        let (sampled, all) = (self.sampled_packets, self.amount().packets);
+        (0 < sampled && sampled < all).then(|| {
+            let sampled = sampled as f64;
+            1.96 * ((1.0 - sampled / all as f64) / sampled).sqrt()
+        })
+    }
+
+    /// Name of the service at either end, if its port is well known.
+    pub fn service(&self) -> Option<&'static str> {
+        let [from, to] = self.ends.map(|end| end.port);
+        [to, from]
+            .into_iter()
+            .flatten()
+            .find_map(|port| service(self.protocol, port))
+    }
+
+    /// Whether both are between the same ends; whichever began.
+    fn is_same(&self, other: &Conversation) -> bool {
+        let [first, second] = other.ends;
+        (self.ends == other.ends || self.ends == [second, first])
+            && self.protocol == other.protocol
+            && self.vlans == other.vlans
+            && self.interface == other.interface
+    }
+
+    fn add(&mut self, later: &Conversation) {
+        let (sent, received) = match self.ends == later.ends {
+            true => (later.sent, later.received),
+            false => (later.received, later.sent),
+        };
+        self.sent.add(sent);
+        self.received.add(received);
+        self.sampled_packets = self.sampled_packets.saturating_add(later.sampled_packets);
+        self.cpu_ns = sum_of_known(self.cpu_ns, later.cpu_ns);
+    }
+
+    fn size(&self, sort: FlowSort) -> u64 {
+        match sort {
+            FlowSort::Bytes => self.amount().bytes,
+            FlowSort::Packets => self.amount().packets,
+            FlowSort::Cpu => self.cpu_ns.unwrap_or(0),
+        }
+    }
+}
+
+impl Flows {
+    /// Sorts conversations, the largest first, and sums those beyond this number.
+    pub fn keep(&mut self, most: usize, sort: FlowSort) {
+        self.conversations
+            .sort_by_key(|own| (Reverse(own.size(sort)), Reverse(own.amount().bytes), own.ends));
+        let most = most.min(self.conversations.len());
+        for gone in self.conversations.drain(most..) {
+            self.other.add(gone.amount());
+            self.other_cpu_ns = sum_of_known(self.other_cpu_ns, gone.cpu_ns);
+        }
+    }
+}
+
+fn sum_of_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// It is written as it is: MessagePack has addresses as bytes.
+impl Section for Flows {
+    type Wire = Flows;
+
+    fn to_wire(&self) -> Flows {
+        self.clone()
+    }
+
+    fn from_wire(wire: Flows, _: usize) -> Result<Self, Damaged> {
+        match wire.conversations.len() > MOST_CONVERSATIONS {
+            true => Err(Damaged),
+            false => Ok(wire),
+        }
+    }
+
+    fn add(&mut self, later: &Self, _: &Columns) {
+        for more in &later.conversations {
+            match self.conversations.iter_mut().find(|own| own.is_same(more)) {
+                Some(own) => own.add(more),
+                None => self.conversations.push(more.clone()),
+            }
+        }
+        self.other.add(later.other);
+        let plus = |own: &mut u64, more: u64| *own = own.saturating_add(more);
+        plus(&mut self.packets, later.packets);
+        plus(&mut self.bytes, later.bytes);
+        plus(&mut self.lost_packets, later.lost_packets);
+        plus(&mut self.lost_bytes, later.lost_bytes);
+        plus(&mut self.malformed_packets, later.malformed_packets);
+        plus(&mut self.other_packets, later.other_packets);
+        plus(&mut self.ended, later.ended);
+        self.active = later.active;
+        self.one_in = self.one_in.max(later.one_in);
+        self.rx_softirq_ns = sum_of_known(self.rx_softirq_ns, later.rx_softirq_ns);
+        self.other_cpu_ns = sum_of_known(self.other_cpu_ns, later.other_cpu_ns);
+        self.keep(MOST_CONVERSATIONS, FlowSort::Bytes);
+    }
+}
+
+/// Nothing of it is kept.
+impl Recorded for Flows {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+    use crate::{Sections, Snapshot};
+
+    fn end(host: u8, port: u16) -> FlowEnd {
+        FlowEnd {
+            address: IpAddr::from([192, 0, 2, host]),
+            port: Some(port),
+        }
+    }
+
+    fn conversation(port: u16, packets: u64) -> Conversation {
+        Conversation {
+            interface: "eth0".to_owned(),
+            vlans: Vec::new(),
+            protocol: 6,
+            ends: [end(1, port), end(2, 443)],
+            sent: Amount {
+                packets,
+                bytes: 100 * packets,
+            },
+            received: Amount::default(),
+            sampled_packets: packets,
+            cpu_ns: Some(10 * packets),
+        }
+    }
+
+    /// An interval in which one packet was lost, and 7 ns were no conversation's.
+    fn flows(conversations: Vec<Conversation>) -> Flows {
+        let packets: u64 = conversations.iter().map(|own| own.amount().packets).sum();
+        Flows {
+            conversations,
+            packets: packets + 1,
+            bytes: 100 * packets + 60,
+            lost_packets: 1,
+            lost_bytes: 60,
+            one_in: 1,
+            rx_softirq_ns: Some(10 * packets + 7),
+            other_cpu_ns: Some(7),
+            ..Flows::default()
+        }
+    }
+
+    fn sums_hold(flows: &Flows) {
+        let mut sum = flows.other;
+        let mut cpu_ns = flows.other_cpu_ns.unwrap();
+        for own in &flows.conversations {
+            sum.add(own.amount());
+            cpu_ns += own.cpu_ns.unwrap();
+        }
+        assert_eq!(sum.packets + flows.lost_packets, flows.packets);
+        assert_eq!(sum.bytes + flows.lost_bytes, flows.bytes);
+        assert_eq!(Some(cpu_ns), flows.rx_softirq_ns);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut of_six = conversation(1, 3);
+        of_six.ends[0] = FlowEnd {
+            address: "2001:db8::1".parse().unwrap(),
+            port: None,
+        };
+        let written = Snapshot {
+            sections: Sections {
+                flows: Some(flows(vec![conversation(1, 5), of_six])),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        let read: Snapshot = codec::decode(&codec::encode(&written).unwrap()).unwrap();
+        assert_eq!(read, written);
+    }
+
+    #[test]
+    fn intervals_add_up_by_conversation_whoever_began() {
+        let mut sum = flows(vec![conversation(1, 5), conversation(2, 4)]);
+        let mut answered = conversation(2, 8);
+        answered.ends.reverse();
+        sum.add(&flows(vec![answered]), &Columns::folded());
+        sums_hold(&sum);
+        let first = &sum.conversations[0];
+        assert_eq!((first.ends[0], first.sent.packets), (end(1, 2), 4));
+        assert_eq!((first.received.packets, first.cpu_ns), (8, Some(120)));
+        assert_eq!(first.service(), Some("https"));
+    }
+
+    #[test]
+    fn a_sum_of_ever_other_conversations_does_not_grow_for_ever_and_loses_nothing() {
+        let mut sum = Flows::default();
+        for port in 1..1_000 {
+            sum.add(&flows(vec![conversation(port, u64::from(port))]), &Columns::folded());
+        }
+        assert_eq!(sum.conversations.len(), MOST_CONVERSATIONS);
+        assert_eq!(sum.conversations[0].ends[0].port, Some(999));
+        assert_eq!(sum.lost_packets, 999);
+        sums_hold(&sum);
+    }
+
+    #[test]
+    fn time_that_was_not_known_in_an_interval_is_no_zero_and_what_was_counted_has_no_margin() {
+        let unknown = Flows {
+            rx_softirq_ns: None,
+            other_cpu_ns: None,
+            ..Flows::default()
+        };
+        let mut sum = unknown.clone();
+        sum.add(&unknown, &Columns::folded());
+        assert_eq!((sum.rx_softirq_ns, sum.other_cpu_ns), (None, None));
+        sum.add(&flows(Vec::new()), &Columns::folded());
+        assert_eq!(sum.rx_softirq_ns, Some(7));
+        let mut own = conversation(1, 10_000);
+        assert_eq!(own.margin_ratio(), None);
+        own.sampled_packets = 100;
+        let margin = own.margin_ratio().unwrap();
+        assert!((margin - 0.195).abs() < 0.001, "{margin}");
+    }
+}
