@@ -50,7 +50,7 @@ pub use efficiency::Efficiency;
 pub use folded::Folded;
 pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
 pub use sections::{
-    Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,
+    Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, Flows, InstrumentCost, Interface,
     InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
     ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
 };

@@ -40,8 +40,8 @@ pub struct Flows {
     pub active: u64,
     /// Flows that have ended.
     pub ended: u64,
-    /// One in so many packets was sampled for the conversations; totals have all. In a sum, the
-    /// largest.
+    /// One in so many packets was sampled for the conversations; totals have all. In a sum, of the
+    /// newest interval.
     pub one_in: u64,
     /// Time of the RX softirq on all CPUs, nanoseconds, in intervals in which that is known: the sum
     /// of the conversations' and of `other_cpu_ns`.
@@ -218,7 +218,7 @@ impl Section for Flows {
         plus(&mut self.other_packets, later.other_packets);
         plus(&mut self.ended, later.ended);
         self.active = later.active;
-        self.one_in = self.one_in.max(later.one_in);
+        self.one_in = later.one_in;
         self.rx_softirq_ns = sum_of_known(self.rx_softirq_ns, later.rx_softirq_ns);
         self.other_cpu_ns = sum_of_known(self.other_cpu_ns, later.other_cpu_ns);
         self.keep(MOST_CONVERSATIONS, FlowSort::Bytes);

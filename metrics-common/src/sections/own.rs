@@ -35,11 +35,13 @@ pub enum OwnPart {
     Traffic,
     /// Taking latencies of packets.
     Latency,
+    /// Counting packets to their flows.
+    Flows,
 }
 
 impl OwnPart {
     /// All parts, in the order of the rows of [`OwnCost::taken_ns`].
-    pub const ALL: [OwnPart; 12] = [
+    pub const ALL: [OwnPart; 13] = [
         OwnPart::Softirqs,
         OwnPart::Sends,
         OwnPart::Receives,
@@ -52,6 +54,7 @@ impl OwnPart {
         OwnPart::Drops,
         OwnPart::Traffic,
         OwnPart::Latency,
+        OwnPart::Flows,
     ];
 
     /// Stable name for machines.
@@ -69,6 +72,7 @@ impl OwnPart {
             OwnPart::Drops => "drops",
             OwnPart::Traffic => "traffic",
             OwnPart::Latency => "latency",
+            OwnPart::Flows => "flows",
         }
     }
 
@@ -87,6 +91,7 @@ impl OwnPart {
             OwnPart::Drops => "Drops",
             OwnPart::Traffic => "Traffic",
             OwnPart::Latency => "Latency",
+            OwnPart::Flows => "Flows",
         }
     }
 
@@ -107,6 +112,7 @@ impl OwnPart {
             OwnPart::Drops => "The probe at dropped packets.",
             OwnPart::Traffic => "Probes at messages of sockets and at polls.",
             OwnPart::Latency => "Probes at the points where latencies of packets are taken.",
+            OwnPart::Flows => "Programs at interfaces that count packets to their flows.",
         }
     }
 
@@ -118,6 +124,7 @@ impl OwnPart {
             OwnPart::Drops => "drops",
             OwnPart::Traffic => "traffic",
             OwnPart::Latency => "latency",
+            OwnPart::Flows => "flows",
             _ => "cost",
         }
     }

@@ -364,7 +364,7 @@ impl Overhead {
             .iter()
             .filter_map(|own| match own.declared.limit {
                 Limit::Budget { met_in } => Some((own.group, met_in)),
-                Limit::DutyCycle { .. } => None,
+                Limit::DutyCycle { .. } | Limit::Sampling => None,
             });
         for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
             let row = findings.sources_ns.iter().find(|(own, _)| *own == wanted);
@@ -398,7 +398,7 @@ impl Overhead {
             events[own.group.index()] = match own.declared.limit {
                 Limit::Budget { .. } => counted.filter(|_| timed.has(own.group)),
                 // Some of them may have come while it was not attached for all of the interval.
-                Limit::DutyCycle { .. } => Some(counted.unwrap_or(0)),
+                Limit::DutyCycle { .. } | Limit::Sampling => Some(counted.unwrap_or(0)),
             };
         }
         events
@@ -414,7 +414,7 @@ impl Overhead {
         let mut probes = Vec::new();
         for group in self.planned.iter() {
             let own = self.groups.of(group);
-            let is_paid = self.timed.has(group) || own.is_some_and(|own| own.has_duty_cycle());
+            let is_paid = self.timed.has(group) || own.is_some_and(|own| own.has_own_limit());
             let event_ns = self.prices.of_event_ns(group);
             let of_cpu = |(column, costs): (usize, &GroupCosts)| match own {
                 _ if is_paid => costs[group.index()],
@@ -563,7 +563,7 @@ impl Overhead {
     fn calibrate(&mut self, findings: &IntervalFindings<'_>, costs: &[GroupCosts], now_ns: u64) {
         if let Some(mut costs) = self.controller.take_costs() {
             // An event of these is not one run of a program.
-            for own in self.groups.iter().filter(|own| own.has_duty_cycle()) {
+            for own in self.groups.iter().filter(|own| own.has_own_limit()) {
                 costs.event_ns[own.group.index()] = None;
             }
             self.prices

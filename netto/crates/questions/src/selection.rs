@@ -45,6 +45,8 @@ pub struct Selection {
     pub step_seconds: Option<f64>,
     /// Most items listed individually; the rest is summed.
     pub limit: usize,
+    /// What items are sorted by.
+    pub sort: Sort,
     /// The format.
     pub form: Form,
 }
@@ -59,6 +61,7 @@ impl Default for Selection {
             last_ns: 60_000_000_000,
             step_seconds: None,
             limit: 50,
+            sort: Sort::Bytes,
             form: Form::Json,
         }
     }
@@ -83,6 +86,17 @@ impl Form {
     }
 }
 
+/// What items are sorted by, the largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Bytes.
+    Bytes,
+    /// Packets.
+    Packets,
+    /// CPU time.
+    Cpu,
+}
+
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum When {
@@ -104,7 +118,7 @@ impl When {
 
 impl Selection {
     /// Parses a query with these keys, some of `component`, `cpu`, `from`, `to`, `last`, `step`,
-    /// `limit` and `format`. The HTTP header `accept` determines the format if the query does not.
+    /// `limit`, `sort` and `format`. The HTTP header `accept` determines the format if the query does not.
     ///
     /// # Errors
     /// If any part is invalid.
@@ -132,6 +146,7 @@ impl Selection {
                 "last" => selection.last_ns = last(&value)?,
                 "step" => selection.step_seconds = Some(step(&value)?),
                 "limit" => selection.limit = limit(&value)?,
+                "sort" => selection.sort = sort(&value)?,
                 "format" => selection.form = form(&value)?,
                 _ => return Err(unknown(key, subject, keys)),
             }
@@ -176,6 +191,18 @@ fn form(text: &str) -> Result<Form, Complaint> {
         "csv" => Ok(Form::Csv),
         other => Err(Complaint(format!(
             "format is json or csv, not \"{}\"",
+            shortened(other)
+        ))),
+    }
+}
+
+fn sort(text: &str) -> Result<Sort, Complaint> {
+    match text {
+        "bytes" => Ok(Sort::Bytes),
+        "packets" => Ok(Sort::Packets),
+        "cpu" => Ok(Sort::Cpu),
+        other => Err(Complaint(format!(
+            "sort is bytes, packets or cpu, not \"{}\"",
             shortened(other)
         ))),
     }

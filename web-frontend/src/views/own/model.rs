@@ -112,9 +112,11 @@ fn method(info: &Info, part: OwnPart) -> String {
         OwnPart::LocalIpc => "local_ipc",
         OwnPart::Sampler => return info.sampler.clone().unwrap_or_default(),
         OwnPart::Drops | OwnPart::Traffic | OwnPart::Owners => return "tp_btf".to_owned(),
-        OwnPart::Switches | OwnPart::Interrupts | OwnPart::Daemon | OwnPart::Latency => {
-            return String::new();
-        }
+        OwnPart::Switches
+        | OwnPart::Interrupts
+        | OwnPart::Daemon
+        | OwnPart::Latency
+        | OwnPart::Flows => return String::new(),
     };
     let component = index_of(info, slug).and_then(|index| info.components.get(index));
     match component.map(|component| &component.availability) {

@@ -16,10 +16,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture;
 use crate::conversations::{self, Sort};
-use crate::kernel::collector::{At, Collector};
+use crate::kernel::collector::Collector;
+use crate::options::TableArgs;
 use crate::records::{LeftOut, Records};
 use crate::report::Measured;
-use crate::table::{Record, Table, Timeouts};
+use crate::table::{Record, Table};
 
 /// Length of an interval: how long a flow is in the kernel's table.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,41 +42,8 @@ pub struct FlowsArgs {
     /// Read packets from this pcap file instead; needs no root
     #[arg(long, value_name = "FILE", conflicts_with = "interfaces")]
     read: Option<PathBuf>,
-    /// Where received packets are seen: auto (by XDP where the driver has it, else by tc), xdp or tc
-    #[arg(
-        long,
-        value_name = "HOOK",
-        default_value = "auto",
-        env = "NETTO_FLOWS_AT"
-    )]
-    flows_at: At,
-    /// Most flows under way; others are counted, not listed
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = in_range(1..=16_777_216_u32, "flows"),
-        default_value = "65536",
-        env = "NETTO_FLOWS_MAX"
-    )]
-    flows_max: u32,
-    /// A flow ends after so many seconds without a packet
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = in_range(1..=86_400_u64, "s"),
-        default_value = "15",
-        env = "NETTO_FLOWS_IDLE"
-    )]
-    flows_idle: u64,
-    /// A flow that lasts longer than so many seconds is divided into several records
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = in_range(1..=86_400_u64, "s"),
-        default_value = "60",
-        env = "NETTO_FLOWS_ACTIVE"
-    )]
-    flows_active: u64,
+    #[command(flatten)]
+    table: TableArgs,
     /// What the largest conversation has most of
     #[arg(long, value_name = "WHAT", default_value = "bytes")]
     sort: Sort,
@@ -108,7 +76,7 @@ pub struct FlowsArgs {
 /// # Errors
 /// Why they cannot be measured or shown.
 pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
-    let table = Table::new(args.timeouts(), args.flows_max as usize);
+    let table = Table::new(args.table.timeouts(), args.table.most_flows() as usize);
     match &args.read {
         Some(path) => from_file(args, path, table),
         None => from_interfaces(args, table),
@@ -116,13 +84,6 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
 }
 
 impl FlowsArgs {
-    fn timeouts(&self) -> Timeouts {
-        Timeouts {
-            idle_ns: self.flows_idle * 1_000_000_000,
-            active_ns: self.flows_active * 1_000_000_000,
-        }
-    }
-
     fn is_live(&self) -> bool {
         !self.once && !self.json && io::stdout().is_terminal()
     }
@@ -149,7 +110,7 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<()> {
-    let mut records = Records::new(args.flows_max as usize);
+    let mut records = Records::new(args.table.most_flows() as usize);
     let capture = capture::read(path, &mut table, &mut records)?;
     records.extend(table.finish());
     let span_ns = capture.span_ns.map_or(0, |[begin, end]| end - begin);
@@ -171,14 +132,14 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             .context("cannot handle the signals that end it")?;
     }
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
-    let mut collector = Collector::load(args.flows_max, cpus)?;
+    let mut collector = Collector::load(args.table.most_flows(), cpus)?;
     let mut measured = Measured {
         source: args.interfaces.join(", "),
         ..Measured::default()
     };
     for name in &args.interfaces {
         let index = ethernet_index(name, Path::new("/sys"))?;
-        let attached = collector.attach(name, index, args.flows_at)?;
+        let attached = collector.attach(name, index, args.table.at())?;
         measured.interfaces.push((index, name.clone()));
         measured.notes.extend(attached.notes);
         say(&attached.how);
@@ -190,10 +151,13 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     let memory = memory.map_or(String::new(), |bytes| {
         format!(", in {:.1} MB of the kernel's memory", bytes as f64 / 1e6)
     });
-    say(&format!("at most {} flows{memory}", args.flows_max));
+    say(&format!(
+        "at most {} flows{memory}",
+        args.table.most_flows()
+    ));
 
     let is_live = args.is_live();
-    let mut records = Records::new(args.flows_max as usize);
+    let mut records = Records::new(args.table.most_flows() as usize);
     let begun = Instant::now();
     let limit = Duration::from_secs(args.seconds);
     let mut interval_begun = begun;

@@ -133,6 +133,17 @@ impl Key {
         }
     }
 
+    /// The same of packets that an interface receives or sends.
+    #[cfg(test)]
+    pub(crate) fn seen(mut self, direction: Direction) -> Key {
+        let number = match direction {
+            Direction::In => abi::FLOWS_IN,
+            Direction::Out => abi::FLOWS_OUT,
+        };
+        self.0[abi::FLOW_PACKET_TALK] |= (number as u64) << abi::FLOWS_DIRECTION_BIT;
+        self
+    }
+
     /// 0 of packets from a file.
     pub(crate) fn interface(&self) -> u32 {
         self.place(0) as u32

@@ -1,18 +1,41 @@
 //! Flows: who talks to whom. BPF programs count each packet of an interface to its flow; this process
-//! puts the flows together and shows them. No packet is dropped, changed or delayed.
+//! puts the flows together and shows them, as a command, or in each interval of the daemon. No packet
+//! is dropped, changed or delayed.
 
+use netto_feature::instruments::Feature;
+
+mod api;
 mod capture;
 mod command;
 mod conversations;
+mod demo;
 mod flow;
 #[cfg(test)]
 mod frames;
+mod instrument;
+mod interfaces;
 mod kernel;
+mod metrics;
+mod options;
 mod records;
 mod report;
+mod sampling;
 mod table;
+mod talkers;
 
 pub use command::{FlowsArgs, run};
+
+/// CPU time is measured without it.
+pub const FEATURE: Feature = Feature {
+    is_asked_for: |options| options.of::<options::Request>(NAME).is_some(),
+    options: Some(options::OPTIONS),
+    metrics: metrics::METRICS,
+    api: api::API,
+    demo: demo::generator,
+    ..Feature::new(NAME, instrument::start)
+};
+
+const NAME: &str = "flows";
 
 /// What the programs and this crate agree on; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]

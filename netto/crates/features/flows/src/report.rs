@@ -249,7 +249,8 @@ fn scaled(value: f64) -> String {
     String::new()
 }
 
-fn protocol_name(number: u8) -> Option<&'static str> {
+/// The usual name of a protocol in the IP header.
+pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
     Some(match number {
         1 => "icmp",
         2 => "igmp",

@@ -13,7 +13,7 @@ const SYN: u64 = 0x02;
 const RST: u64 = 0x04;
 
 /// When flows end.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     /// After so long without a packet.
     pub idle_ns: u64,

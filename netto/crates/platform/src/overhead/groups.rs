@@ -41,6 +41,8 @@ pub enum Limit {
         /// As a ratio.
         most: f64,
     },
+    /// Its feature keeps it low, by taking a part of the events only; its programs stay.
+    Sampling,
 }
 
 /// A feature's handle to its group: dropping it detaches the probes.
@@ -163,10 +165,10 @@ impl Groups {
         timed.iter().map(always).sum::<f64>() + in_windows.sum::<f64>()
     }
 
-    /// Groups with a duty cycle that are not paused.
+    /// Groups that the budget does not switch, and that are not paused.
     pub(super) fn awake(&self) -> GroupSet {
         let awake = self.registered.iter();
-        let awake = awake.filter(|own| own.has_duty_cycle() && !own.cycle.is_resting());
+        let awake = awake.filter(|own| own.has_own_limit() && !own.cycle.is_resting());
         awake.map(|own| own.group).collect()
     }
 
@@ -183,8 +185,9 @@ impl Groups {
 }
 
 impl Registered {
-    pub(super) fn has_duty_cycle(&self) -> bool {
-        matches!(self.declared.limit, Limit::DutyCycle { .. })
+    /// Whether something else than the budget of all probes limits it.
+    pub(super) fn has_own_limit(&self) -> bool {
+        !matches!(self.declared.limit, Limit::Budget { .. })
     }
 
     /// Records a window that has ended; `interrupt_ns` is what an interrupt from another CPU takes.
@@ -232,7 +235,7 @@ impl Registered {
         self.counted = None;
         self.attached.clear();
         let Limit::DutyCycle { most } = self.declared.limit else {
-            self.is_off = !was_on;
+            self.is_off = self.declared.limit != Limit::Sampling && !was_on;
             return;
         };
         // Less than an interval allows no conclusion.
@@ -337,6 +340,22 @@ mod tests {
         let own = groups.of_mut(held.group).unwrap();
         own.end_interval(0.0, 0.01, false, INTERVAL_NS);
         assert_eq!(own.taken_in_windows_ns(1, EVENT_NS), 0);
+    }
+
+    #[test]
+    fn a_group_whose_feature_samples_stays_whatever_it_costs() {
+        let mut groups = Groups::default();
+        let held = groups.add(ProbeGroup {
+            limit: Limit::Sampling,
+            ..TIDES
+        });
+        let group = held.as_ref().unwrap().group;
+        for second in 1..5 {
+            let own = groups.of_mut(group).unwrap();
+            own.end_interval(9.0, 0.01, second > 1, second * 1_000_000_000);
+            assert!(groups.awake().has(group));
+            assert_eq!(groups.notes(), [("counting tides", None)]);
+        }
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub(crate) struct Part {
     pub key: Key,
     pub cpu: u32,
     pub counts: Counts,
+    /// Packets that were sampled: what the counts rest on.
+    pub sampled: u64,
 }
 
 /// What came since the last time, each packet once; parts and totals are of the same packets.
@@ -314,7 +316,12 @@ impl Collector {
         let part = |(key, value): (Vec<u8>, Vec<u8>)| {
             let both = Key::from_bytes(&key).zip(Counts::from_bytes(&value));
             let ((key, cpu), counts) = both.context("a flow of another size than its program's")?;
-            Ok(Part { key, cpu, counts })
+            Ok(Part {
+                key,
+                cpu,
+                counts,
+                sampled: counts.packets,
+            })
         };
         let parts: anyhow::Result<Vec<Part>> = entries.map(part).collect();
         let set = |cpu: usize, is_sent: usize| {

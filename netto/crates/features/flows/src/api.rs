@@ -1,0 +1,269 @@
+//! Its question over HTTP: the conversations of the newest snapshots added up, as JSON or CSV. Pure.
+
+use std::fmt::Write as _;
+
+use metrics_common::sections::{Amount, Columns, Conversation, FlowEnd, FlowSort, Section};
+use metrics_common::{Flows, Info};
+use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
+use netto_questions::selection::{Form, Selection, Sort};
+use serde::Serialize;
+
+use crate::report::protocol_name;
+
+/// Its section as it is, and `/api/v1/flows`.
+pub(crate) const API: Api = Api {
+    questions: &[Question {
+        name: crate::NAME,
+        keys: &["last", "limit", "sort", "format"],
+        answer: Answer::Recent(answer),
+    }],
+    ..Api::SECTION
+};
+
+/// Columns of CSV.
+const COLUMNS: &str = "interface,vlans,protocol,first_address,first_port,second_address,second_port,\
+                       service,sent_packets,sent_bytes,received_packets,received_bytes,\
+                       sampled_packets,cpu_ns\n";
+
+#[derive(Debug, Serialize)]
+struct AnswerView<'a> {
+    span: Covered,
+    one_in: u64,
+    packets: u64,
+    bytes: u64,
+    lost_packets: u64,
+    lost_bytes: u64,
+    malformed_packets: u64,
+    other_packets: u64,
+    active: u64,
+    ended: u64,
+    rx_softirq_ns: Option<u64>,
+    conversations: Vec<ConversationView<'a>>,
+    other: Amount,
+    other_cpu_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConversationView<'a> {
+    interface: &'a str,
+    vlans: &'a [u16],
+    protocol: u8,
+    protocol_name: Option<&'static str>,
+    service: Option<&'static str>,
+    ends: [FlowEnd; 2],
+    sent: Amount,
+    received: Amount,
+    sampled_packets: u64,
+    margin_ratio: Option<f64>,
+    cpu_ns: Option<u64>,
+}
+
+impl<'a> ConversationView<'a> {
+    fn of(own: &'a Conversation) -> Self {
+        ConversationView {
+            interface: &own.interface,
+            vlans: &own.vlans,
+            protocol: own.protocol,
+            protocol_name: protocol_name(own.protocol),
+            service: own.service(),
+            ends: own.ends,
+            sent: own.sent,
+            received: own.received,
+            sampled_packets: own.sampled_packets,
+            margin_ratio: own.margin_ratio(),
+            cpu_ns: own.cpu_ns,
+        }
+    }
+}
+
+fn answer(
+    selection: &Selection,
+    snapshots: Snapshots<'_>,
+    info: &Info,
+) -> Result<Vec<u8>, Refusal> {
+    let (mut sum, mut span): (Option<Flows>, _) = (None, Covered::default());
+    for snapshot in snapshots {
+        let snapshot = snapshot?;
+        if let Some(flows) = &snapshot.sections.flows {
+            sum.get_or_insert_default().add(flows, &Columns::folded());
+            span.add(&snapshot);
+        }
+    }
+    if let Some(sum) = &mut sum {
+        let sort = match selection.sort {
+            Sort::Bytes => FlowSort::Bytes,
+            Sort::Packets => FlowSort::Packets,
+            Sort::Cpu => FlowSort::Cpu,
+        };
+        sum.keep(selection.limit, sort);
+    }
+    match selection.form {
+        Form::Csv => Ok(csv(sum.as_ref()).into_bytes()),
+        Form::Json => {
+            let view = sum.as_ref().map(|flows| view(flows, span));
+            json(&Measured::of(info, crate::NAME, view))
+        }
+    }
+}
+
+fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
+    AnswerView {
+        span,
+        one_in: flows.one_in,
+        packets: flows.packets,
+        bytes: flows.bytes,
+        lost_packets: flows.lost_packets,
+        lost_bytes: flows.lost_bytes,
+        malformed_packets: flows.malformed_packets,
+        other_packets: flows.other_packets,
+        active: flows.active,
+        ended: flows.ended,
+        rx_softirq_ns: flows.rx_softirq_ns,
+        conversations: flows
+            .conversations
+            .iter()
+            .map(ConversationView::of)
+            .collect(),
+        other: flows.other,
+        other_cpu_ns: flows.other_cpu_ns,
+    }
+}
+
+/// A line for each conversation, and one for all others, whose amount is in the columns of what was
+/// sent; what is not known is empty.
+fn csv(flows: Option<&Flows>) -> String {
+    let mut text = COLUMNS.to_owned();
+    let Some(flows) = flows else {
+        return text;
+    };
+    let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+    for own in &flows.conversations {
+        let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
+        let [first, second] = own.ends;
+        let [from, to] = [first.port, second.port].map(|port| number(port.map(u64::from)));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{from},{},{to},{},{},{},{},{},{},{}",
+            quoted(&own.interface),
+            vlans.join("."),
+            own.protocol,
+            first.address,
+            second.address,
+            own.service().unwrap_or_default(),
+            own.sent.packets,
+            own.sent.bytes,
+            own.received.packets,
+            own.received.bytes,
+            own.sampled_packets,
+            number(own.cpu_ns),
+        );
+    }
+    let Amount { packets, bytes } = flows.other;
+    let cpu_ns = number(flows.other_cpu_ns);
+    let _ = writeln!(text, "other,,,,,,,,{packets},{bytes},,,,{cpu_ns}");
+    text
+}
+
+/// Names of interfaces may have any character but a slash and blanks.
+fn quoted(name: &str) -> String {
+    match name.contains([',', '"']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use metrics_common::{Snapshot, fixture};
+    use serde_json::Value;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn conversation(port: u16, packets: u64) -> Conversation {
+        let end = |host, port| FlowEnd {
+            address: IpAddr::from([192, 0, 2, host]),
+            port: Some(port),
+        };
+        Conversation {
+            interface: "a,b".to_owned(),
+            vlans: vec![7, 8],
+            protocol: 6,
+            ends: [end(1, port), end(2, 443)],
+            sent: Amount {
+                packets,
+                bytes: 1_000 / packets,
+            },
+            received: Amount::default(),
+            sampled_packets: packets,
+            cpu_ns: Some(packets),
+        }
+    }
+
+    fn asked(query: &str) -> Vec<u8> {
+        let question = API.questions[0];
+        let selection = question.parse(query, "").unwrap();
+        let flows = |ports: [u16; 2]| Flows {
+            conversations: ports.map(|port| conversation(port, port.into())).to_vec(),
+            packets: ports.into_iter().map(u64::from).sum(),
+            one_in: 1,
+            rx_softirq_ns: Some(9),
+            ..Flows::default()
+        };
+        let snapshots = [[1, 2], [2, 5]].map(|ports| {
+            let mut snapshot = Snapshot {
+                time_unix_ns: 5 * SECOND,
+                interval_ns: SECOND,
+                ..Snapshot::default()
+            };
+            snapshot.sections.flows = Some(flows(ports));
+            Ok(snapshot)
+        });
+        answer(&selection, &mut snapshots.into_iter(), &fixture::info()).unwrap()
+    }
+
+    #[test]
+    fn conversations_are_added_up_and_sorted_as_asked_and_the_rest_is_in_the_sum() {
+        let answer = |query| serde_json::from_slice::<Value>(&asked(query)).unwrap();
+        let ports = |answer: &Value| -> Vec<u64> {
+            let all = answer["conversations"].as_array().unwrap().iter();
+            all.map(|own| own["ends"][0]["port"].as_u64().unwrap())
+                .collect()
+        };
+        let by_bytes = answer("");
+        assert_eq!(ports(&by_bytes), [1, 2, 5]);
+        assert_eq!(by_bytes["packets"], 10);
+        assert_eq!(by_bytes["rx_softirq_ns"], 18);
+        assert_eq!(by_bytes["conversations"][0]["service"], "https");
+        let two = answer("sort=packets&limit=2");
+        assert_eq!(ports(&two), [5, 2]);
+        assert_eq!(two["other"]["packets"], 1);
+        assert_eq!(ports(&answer("sort=cpu&limit=1")), [5]);
+        let refusal = API.questions[0].parse("sort=names", "").unwrap_err();
+        assert!(refusal.to_string().contains("bytes, packets or cpu"));
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_and_one_for_the_others() {
+        let text = String::from_utf8(asked("format=csv&limit=1")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        let line = "\"a,b\",7.8,6,192.0.2.1,1,192.0.2.2,443,https,1,1000,0,0,1,1";
+        assert_eq!(lines[1], line);
+        assert!(lines[2].starts_with("other,"), "{}", lines[2]);
+        let columns = lines[0].split(',').count();
+        assert_eq!(lines[2].split(',').count(), columns);
+    }
+
+    #[test]
+    fn where_it_does_not_run_the_answer_says_why() {
+        let selection = Selection::default();
+        let text = answer(&selection, &mut std::iter::empty(), &fixture::info()).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("\"unavailable\""), "{text}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Conversations of the made-up host: parts of the packets of its interface and of the RX softirq.
+
+use std::net::IpAddr;
+
+use metrics_common::component::index_of;
+use metrics_common::sections::{Amount, Conversation, FlowEnd};
+use metrics_common::{Flows, InterfaceCounts};
+use netto_feature::demo::Generator;
+
+const INTERFACE: &str = "eth0";
+/// Port of the host, protocol, last part of the other's address, its port, and the part of the
+/// received and of the sent packets, per mille.
+const TALKERS: [(u16, u8, u8, u16, [u64; 2]); 6] = [
+    (873, 6, 20, 51_022, [420, 180]),
+    (443, 6, 31, 40_210, [160, 410]),
+    (443, 17, 47, 62_001, [120, 150]),
+    (5_432, 6, 12, 38_890, [90, 60]),
+    (53, 17, 2, 33_007, [30, 30]),
+    (22, 6, 9, 52_144, [10, 20]),
+];
+
+/// Fills the section.
+pub(crate) fn generator() -> Generator {
+    Box::new(|_, sections| {
+        let interfaces = sections.traffic.as_ref();
+        let interfaces = interfaces.and_then(|own| own.interfaces.as_ref());
+        let interface =
+            interfaces.and_then(|all| all.named.iter().find(|own| own.name == INTERFACE));
+        let Some(interface) = interface else {
+            return;
+        };
+        let row = index_of("rx_softirq");
+        let rx_softirq_ns =
+            row.and_then(|row| sections.cost.as_ref().and_then(|cost| cost.total_ns(row)));
+        sections.flows = Some(flows(&interface.counts, rx_softirq_ns));
+    })
+}
+
+fn flows(counts: &InterfaceCounts, rx_softirq_ns: Option<u64>) -> Flows {
+    let part = |whole: u64, per_mille: u64| whole / 1_000 * per_mille;
+    let amount = |packets: u64, bytes: u64, per_mille: u64| Amount {
+        packets: part(packets, per_mille),
+        bytes: part(bytes, per_mille),
+    };
+    let conversation = |(port, protocol, host, far, [received, sent]): (u16, u8, u8, u16, _)| {
+        let end = |last: u8, port| FlowEnd {
+            address: IpAddr::from([192, 0, 2, last]),
+            port: Some(port),
+        };
+        let from_there = amount(counts.rx_packets, counts.rx_bytes, received);
+        let from_here = amount(counts.tx_packets, counts.tx_bytes, sent);
+        Conversation {
+            interface: INTERFACE.to_owned(),
+            vlans: Vec::new(),
+            protocol,
+            ends: [end(host, far), end(10, port)],
+            sent: from_there,
+            received: from_here,
+            sampled_packets: from_there.packets + from_here.packets,
+            cpu_ns: rx_softirq_ns.map(|ns| part(ns, received)),
+        }
+    };
+    let mut flows = Flows {
+        conversations: TALKERS.map(conversation).to_vec(),
+        packets: counts.rx_packets + counts.tx_packets,
+        bytes: counts.rx_bytes + counts.tx_bytes,
+        other: Amount {
+            packets: counts.rx_packets + counts.tx_packets,
+            bytes: counts.rx_bytes + counts.tx_bytes,
+        },
+        active: 2 * TALKERS.len() as u64,
+        one_in: 1,
+        rx_softirq_ns,
+        other_cpu_ns: rx_softirq_ns,
+        ..Flows::default()
+    };
+    for own in &flows.conversations {
+        let amount = own.amount();
+        flows.other.packets -= amount.packets;
+        flows.other.bytes -= amount.bytes;
+        flows.other_cpu_ns = flows
+            .other_cpu_ns
+            .zip(own.cpu_ns)
+            .map(|(all, own)| all - own);
+    }
+    flows
+}

@@ -1,0 +1,145 @@
+//! Flows in the intervals of the daemon: the tables are read at the end of each, and the programs kept
+//! within the budget.
+
+use anyhow::bail;
+use metrics_common::component::index_of;
+use metrics_common::{Sections, SoftnetCount};
+use netto_feature::instruments::Instrument;
+use netto_pipeline::options::FeatureOptions;
+use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
+use netto_platform::{Platform, Tick};
+
+use crate::NAME;
+use crate::interfaces::Interfaces;
+use crate::kernel::collector::{Collector, Drained};
+use crate::options::Request;
+use crate::sampling::{self, ENTRY_NS, Load, SEEN_NS};
+use crate::table::Table;
+use crate::talkers::{self, Received};
+
+/// Topics of notes.
+const SAMPLED: &str = "flows, sampled";
+const LOST: &str = "flows, lost";
+
+/// Its programs; an event is a packet that is sampled.
+const GROUP: ProbeGroup = ProbeGroup {
+    name: NAME,
+    label: "flows",
+    event_ns: SEEN_NS + ENTRY_NS,
+    limit: Limit::Sampling,
+    note_while_off: "",
+};
+
+/// State kept from interval to interval.
+struct FlowCounter {
+    collector: Collector,
+    interfaces: Interfaces,
+    table: Table,
+    most_flows: u32,
+    /// One in so many packets was sampled in the interval.
+    one_in: u64,
+    group: RegisteredGroup,
+}
+
+/// Begins with the next packet.
+///
+/// # Errors
+/// Flows are not asked for, or cannot be counted at one of the interfaces.
+pub(crate) fn start(
+    platform: &mut Platform,
+    options: &FeatureOptions,
+) -> anyhow::Result<Box<dyn Instrument>> {
+    for topic in [SAMPLED, LOST] {
+        platform.tell(topic, None);
+    }
+    let Some(request) = options.of::<Request>(NAME) else {
+        bail!("not enabled; --flows INTERFACE counts who talks to whom");
+    };
+    let mut collector = Collector::load(request.most_flows, platform.readers.possible_cpus)?;
+    let (names, at) = (&request.interfaces, request.at);
+    let interfaces = Interfaces::start(names, at, &platform.roots, &mut collector)?;
+    let group = platform.overhead.register(GROUP, Vec::new())?;
+    platform.tell(NAME, interfaces.notes());
+    if let Some(bytes) = collector.table_bytes() {
+        let megabytes = bytes as f64 / 1e6;
+        let most = request.most_flows;
+        tracing::info!("flows: at most {most}, in {megabytes:.1} MB of the kernel's memory");
+    }
+    Ok(Box::new(FlowCounter {
+        collector,
+        interfaces,
+        table: Table::new(request.timeouts, request.most_flows as usize),
+        most_flows: request.most_flows,
+        one_in: 1,
+        group,
+    }))
+}
+
+impl FlowCounter {
+    /// Keeps the programs within the budget in the next interval.
+    fn keep_to_budget(&mut self, tick: &mut Tick<'_>, drained: &Drained) {
+        let loads: Vec<Load> = drained.totals.iter().map(Load::of).collect();
+        let of_cpu = |cpu: &u32| loads.get(*cpu as usize).map_or(0, Load::events);
+        let events = tick.cpus.iter().map(of_cpu).collect();
+        let platform = &mut *tick.platform;
+        platform.overhead.count(&self.group, events);
+        let most = platform.overhead.max_ratio();
+        self.one_in = sampling::one_in(self.one_in, &loads, tick.interval_ns, most);
+        self.collector.sample_one_in(self.one_in);
+        let note = (self.one_in > 1).then(|| {
+            "Conversations are estimated from sampled packets: there are so many that counting all to \
+             their flows would cost too much; a larger --max-overhead ends that. Totals have all."
+                .to_owned()
+        });
+        platform.tell(SAMPLED, note);
+    }
+}
+
+/// What is known of each CPU besides its frames; `None` if the RX softirq has no time.
+fn received(cpus: &[u32], sections: &Sections) -> Option<Vec<Received>> {
+    let row = index_of("rx_softirq")?;
+    let times_ns = sections.cost.as_ref()?.cpu_ns(row)?;
+    let traffic = sections.traffic.as_ref();
+    let packets = traffic.and_then(|traffic| traffic.softnet_of(SoftnetCount::Packets));
+    let of_cpu = |(column, &cpu): (usize, &u32)| Received {
+        cpu,
+        rx_softirq_ns: times_ns.get(column).copied().unwrap_or(0),
+        packets: packets
+            .and_then(|row| row.get(column))
+            .copied()
+            .unwrap_or(0),
+    };
+    Some(cpus.iter().enumerate().map(of_cpu).collect())
+}
+
+impl Instrument for FlowCounter {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        let mut drained = self.collector.drain()?;
+        // At the end of the interval, so that what comes back is there for the next.
+        self.interfaces.follow(&mut self.collector);
+        tick.platform.tell(NAME, self.interfaces.notes());
+        let one_in = self.one_in;
+        self.keep_to_budget(tick, &drained);
+        let totals = sampling::scale(&mut drained);
+        for (key, counts) in drained.flows() {
+            self.table.take(key, counts);
+        }
+        self.table.expire(tick.now_ns);
+        let received = received(tick.cpus, sections);
+        let name_of = |index| self.interfaces.name_of(index);
+        let mut flows = talkers::section(&drained, &totals, received.as_deref(), name_of);
+        flows.active = self.table.under_way().len() as u64;
+        flows.ended = self.table.take_ended().len() as u64;
+        flows.one_in = one_in;
+        let lost = (flows.lost_packets > 0).then(|| {
+            let most = self.most_flows;
+            format!(
+                "Packets are in no flow, because more than {most} flows had packets in an interval: \
+                 --flows-max sets how many may. Totals have all."
+            )
+        });
+        tick.platform.tell(LOST, lost);
+        sections.flows = Some(flows);
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! Keeps the cost of the programs within the budget: how many packets are sampled for the table, and
+//! what those stand for. Pure.
+//!
+//! Every packet is counted in the totals. A packet is sampled by chance, so that of the packets of an
+//! interval each has the same: what is sampled of a flow, times all packets by all that were sampled,
+//! is its number of packets on average, and the sum is that of the totals.
+
+use crate::kernel::collector::{Drained, Totals};
+
+/// What a frame takes that is in the totals only, and what an entry in the table takes more,
+/// nanoseconds (`cargo xtask bench --only flows`).
+pub(crate) const SEEN_NS: f64 = 50.0;
+pub(crate) const ENTRY_NS: f64 = 60.0;
+/// Part of netto's budget of a CPU that they may take.
+const PART: f64 = 0.5;
+/// Fewer are never sampled.
+pub(crate) const MOST_ONE_IN: u64 = 1_000;
+
+/// The frames of one CPU in an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// All frames.
+    pub frames: u64,
+    /// IP packets.
+    pub packets: u64,
+    /// Those of them that were sampled.
+    pub sampled: u64,
+}
+
+impl Load {
+    /// Of both directions.
+    pub(crate) fn of(totals: &[Totals; 2]) -> Load {
+        let mut load = Load::default();
+        for own in totals {
+            load.frames += own.packets + own.malformed_packets + own.other_packets;
+            load.packets += own.packets;
+            load.sampled += own.packets - own.passed_packets.min(own.packets);
+        }
+        load
+    }
+
+    /// What it took, as a number of sampled packets.
+    pub(crate) fn events(&self) -> u64 {
+        let ns = self.frames as f64 * SEEN_NS + self.sampled as f64 * ENTRY_NS;
+        (ns / (SEEN_NS + ENTRY_NS)).round() as u64
+    }
+}
+
+/// One in how many packets is to be sampled after an interval with these loads.
+pub(crate) fn one_in(now: u64, loads: &[Load], interval_ns: u64, max_overhead_ratio: f64) -> u64 {
+    let allowed_ns = PART * max_overhead_ratio * interval_ns as f64;
+    let of_cpu = |load: &Load| {
+        let left_ns = allowed_ns - load.frames as f64 * SEEN_NS;
+        let entries_ns = load.packets as f64 * ENTRY_NS;
+        match entries_ns <= left_ns {
+            true => 1,
+            false if left_ns <= 0.0 => MOST_ONE_IN,
+            false => ((entries_ns / left_ns).ceil() as u64).min(MOST_ONE_IN),
+        }
+    };
+    let wanted = loads.iter().map(of_cpu).max().unwrap_or(1);
+    // A short pause of the traffic does not bring all packets back at once.
+    match wanted < now {
+        true => wanted.max(now / 2),
+        false => wanted,
+    }
+}
+
+/// Makes of what was sampled what it stands for: the sum of parts and of lost packets is that of the
+/// totals. Returns the totals, with all lost packets.
+pub(crate) fn scale(drained: &mut Drained) -> Totals {
+    let mut totals = drained.sum();
+    if totals.passed_packets == 0 {
+        return totals;
+    }
+    let sampled_packets = totals.packets.saturating_sub(totals.passed_packets);
+    let sampled_bytes = totals.bytes.saturating_sub(totals.passed_bytes);
+    let mut packets = Share::new(totals.packets, sampled_packets);
+    let mut bytes = Share::new(totals.bytes, sampled_bytes);
+    for part in &mut drained.parts {
+        part.counts.packets = packets.of(part.counts.packets);
+        part.counts.bytes = bytes.of(part.counts.bytes);
+    }
+    totals.lost_packets = packets.of(totals.lost_packets);
+    totals.lost_bytes = bytes.of(totals.lost_bytes);
+    totals
+}
+
+/// Divides a whole in proportion to weights, which come one by one; the parts of all weights sum to
+/// the whole, and those of fewer never to more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    whole: u64,
+    weights: u64,
+    weight: u64,
+    given: u64,
+}
+
+impl Share {
+    /// A whole, and the sum of all weights.
+    pub(crate) fn new(whole: u64, weights: u64) -> Share {
+        Share {
+            whole,
+            weights,
+            weight: 0,
+            given: 0,
+        }
+    }
+
+    /// The part of the next weight.
+    pub(crate) fn of(&mut self, weight: u64) -> u64 {
+        self.weight = self.weight.saturating_add(weight).min(self.weights);
+        let weights = u128::from(self.weights.max(1));
+        let until = u128::from(self.whole) * u128::from(self.weight) / weights;
+        let part = until as u64 - self.given;
+        self.given += part;
+        part
+    }
+
+    /// What nobody has got.
+    pub(crate) fn rest(&self) -> u64 {
+        self.whole - self.given
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use crate::flow::{Counts, Frame};
+    use crate::frames::{ethernet, ipv4, with_ports};
+    use crate::kernel::collector::Part;
+    use crate::kernel::parser::parse;
+
+    /// So many packets of a flow from this port to 53.
+    pub(crate) fn part(port: u16, cpu: u32, packets: u64, bytes: u64) -> Part {
+        let frame = ethernet(
+            &[],
+            0x0800,
+            &ipv4(0, 0, 17, &with_ports([port, 53], 8, &[])),
+        );
+        let Frame::Packet(packet) = parse(&frame, frame.len() as u32) else {
+            panic!("it is a packet");
+        };
+        let counts = Counts {
+            packets,
+            bytes,
+            ..packet.counts(1)
+        };
+        Part {
+            key: packet.key(),
+            cpu,
+            counts,
+            sampled: packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::random::SplitMix64;
+    use proptest::prelude::*;
+
+    use super::testing::part;
+    use super::*;
+    use crate::kernel::collector::Part;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn load(packets: u64) -> Load {
+        Load {
+            frames: packets,
+            packets,
+            sampled: packets,
+        }
+    }
+
+    #[test]
+    fn so_many_are_sampled_as_fit_into_the_part_of_the_budget_on_the_busiest_cpu() {
+        let wanted = |now, packets| one_in(now, &[load(10), load(packets)], SECOND_NS, 0.01);
+        assert_eq!(wanted(1, 0), 1);
+        assert_eq!(wanted(1, 40_000), 1);
+        let chosen = wanted(1, 80_000);
+        let took_ns = 80_000.0 * SEEN_NS + 80_000.0 / chosen as f64 * ENTRY_NS;
+        assert!(
+            chosen > 1 && took_ns <= 0.005 * SECOND_NS as f64,
+            "{chosen}"
+        );
+        assert_eq!(wanted(1, 10_000_000), MOST_ONE_IN);
+        assert_eq!(wanted(64, 0), 32, "it comes back step by step");
+        assert_eq!(one_in(1, &[], SECOND_NS, 0.01), 1);
+    }
+
+    #[test]
+    fn what_a_packet_takes_that_is_not_sampled_is_counted_in_part() {
+        let mut own = load(1_000);
+        assert_eq!(own.events(), 1_000);
+        own.sampled = 0;
+        let part = SEEN_NS / (SEEN_NS + ENTRY_NS);
+        assert_eq!(own.events(), (1_000.0 * part).round() as u64);
+    }
+
+    /// 900 packets of one flow and 100 of another, one in ten, many times.
+    #[test]
+    fn flows_have_their_packets_on_average_however_few_are_sampled() {
+        let mut random = SplitMix64(7);
+        let mut sum = [0.0; 2];
+        let rounds = 4_000;
+        for _ in 0..rounds {
+            let mut sampled = [0_u64; 2];
+            for (flow, packets) in [900, 100].into_iter().enumerate() {
+                sampled[flow] = (0..packets).filter(|_| random.ratio() < 0.1).count() as u64;
+            }
+            let all = sampled[0] + sampled[1];
+            let mut share = Share::new(1_000, all);
+            for (sum, sampled) in sum.iter_mut().zip(sampled) {
+                *sum += share.of(sampled) as f64 / f64::from(rounds);
+            }
+        }
+        // The standard error of the mean is 0.44.
+        assert!((sum[0] - 900.0).abs() < 2.5, "{sum:?}");
+        assert!((sum[1] - 100.0).abs() < 2.5, "{sum:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn parts_and_lost_packets_sum_to_the_totals(
+            parts in prop::collection::vec((1..9_u16, 0..2_u32, 1..1_000_u64, 40..1_500_u64), 0..20),
+            lost in 0..50_u64,
+            passed in 0..1_000_000_u64,
+        ) {
+            let parts: Vec<Part> = parts
+                .into_iter()
+                .map(|(port, cpu, packets, each)| part(port, cpu, packets, packets * each))
+                .collect();
+            let sampled: u64 = parts.iter().map(|own| own.counts.packets).sum::<u64>() + lost;
+            let bytes: u64 = parts.iter().map(|own| own.counts.bytes).sum::<u64>() + 60 * lost;
+            let totals = Totals {
+                packets: sampled + passed,
+                bytes: bytes + 100 * passed,
+                lost_packets: lost,
+                lost_bytes: 60 * lost,
+                passed_packets: passed,
+                passed_bytes: 100 * passed,
+                ..Totals::default()
+            };
+            let mut drained = Drained { parts, totals: vec![[totals, Totals::default()]] };
+            let scaled = scale(&mut drained);
+            prop_assume!(sampled > 0);
+            let packets: u64 = drained.parts.iter().map(|own| own.counts.packets).sum();
+            let bytes: u64 = drained.parts.iter().map(|own| own.counts.bytes).sum();
+            prop_assert_eq!(packets + scaled.lost_packets, scaled.packets);
+            prop_assert_eq!(bytes + scaled.lost_bytes, scaled.bytes);
+            prop_assert!(drained.parts.iter().all(|own| own.counts.packets >= own.sampled));
+        }
+    }
+}

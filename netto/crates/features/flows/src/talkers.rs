@@ -1,0 +1,311 @@
+//! The section of an interval: its largest conversations, and whose the time of the RX softirq was.
+//! Pure.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use metrics_common::Flows;
+use metrics_common::sections::{Amount, Conversation, FlowEnd, MOST_CONVERSATIONS};
+
+use crate::flow::{Direction, Key};
+use crate::kernel::collector::{Drained, Part, Totals};
+use crate::sampling::Share;
+
+/// What is known of one CPU besides its frames.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Received {
+    pub cpu: u32,
+    /// Time of its RX softirq, nanoseconds.
+    pub rx_softirq_ns: u64,
+    /// Packets that it took up the stack, whatever their interface.
+    pub packets: u64,
+}
+
+/// Which conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Between {
+    interface: u32,
+    vlans: Vec<u16>,
+    protocol: u8,
+    /// In order.
+    ends: [FlowEnd; 2],
+}
+
+/// What is added up of it.
+#[derive(Debug, Default)]
+struct Sum {
+    first_ns: u64,
+    is_swapped: bool,
+    /// From the lesser end, and from the greater.
+    amounts: [Amount; 2],
+    sampled: u64,
+    cpu_ns: u64,
+}
+
+impl Between {
+    /// The conversation of a flow, and whether the greater end sends.
+    fn of(key: &Key) -> (Between, bool) {
+        let ports = key.ports().map_or([None; 2], |ports| ports.map(Some));
+        let end = |address, port| FlowEnd { address, port };
+        let mut ends = [
+            end(key.source(), ports[0]),
+            end(key.destination(), ports[1]),
+        ];
+        let is_swapped = ends[0] > ends[1];
+        ends.sort_unstable();
+        let between = Between {
+            interface: key.interface(),
+            vlans: key.vlans().collect(),
+            protocol: key.protocol(),
+            ends,
+        };
+        (between, is_swapped)
+    }
+}
+
+impl Sum {
+    fn add(&mut self, part: &Part, is_swapped: bool, cpu_ns: u64) {
+        let counts = &part.counts;
+        if self.sampled == 0 || counts.first_ns < self.first_ns {
+            (self.first_ns, self.is_swapped) = (counts.first_ns, is_swapped);
+        }
+        self.amounts[usize::from(is_swapped)].add(Amount {
+            packets: counts.packets,
+            bytes: counts.bytes,
+        });
+        self.sampled += part.sampled;
+        self.cpu_ns += cpu_ns;
+    }
+
+    fn both(&self) -> Amount {
+        let mut both = self.amounts[0];
+        both.add(self.amounts[1]);
+        both
+    }
+}
+
+/// Divides the time of each CPU's RX softirq among the packets that it received.
+struct Division(HashMap<u32, Share>);
+
+impl Division {
+    fn new(drained: &Drained, received: &[Received]) -> Division {
+        let mut weights: HashMap<u32, u64> = HashMap::new();
+        for part in drained.parts.iter().filter(|part| is_received(part)) {
+            *weights.entry(part.cpu).or_default() += part.counts.packets;
+        }
+        let share = |own: &Received| {
+            let totals = drained.totals.get(own.cpu as usize);
+            let [seen, _] = totals.copied().unwrap_or_default();
+            let frames = seen.packets + seen.malformed_packets + seen.other_packets;
+            let weight = weights.get(&own.cpu).copied().unwrap_or(0);
+            // Where more came than was seen, the rest was of other interfaces.
+            let weights = weight.max(frames).max(own.packets);
+            (own.cpu, Share::new(own.rx_softirq_ns, weights))
+        };
+        Division(received.iter().map(share).collect())
+    }
+
+    fn of(&mut self, part: &Part) -> u64 {
+        match self.0.get_mut(&part.cpu) {
+            Some(share) if is_received(part) => share.of(part.counts.packets),
+            _ => 0,
+        }
+    }
+
+    fn rest_ns(&self) -> u64 {
+        self.0.values().map(Share::rest).sum()
+    }
+}
+
+fn is_received(part: &Part) -> bool {
+    part.key.direction() == Some(Direction::In)
+}
+
+/// The section of what was drained and scaled; the caller adds the flows under way. Without
+/// `received` nothing is known of time.
+pub(crate) fn section(
+    drained: &Drained,
+    totals: &Totals,
+    received: Option<&[Received]>,
+    name_of: impl Fn(u32) -> String,
+) -> Flows {
+    let mut division = received.map(|received| Division::new(drained, received));
+    // Senders choose the ends: a hash that they cannot foresee.
+    let mut sums: HashMap<Between, Sum> = HashMap::new();
+    for part in &drained.parts {
+        let (between, is_swapped) = Between::of(&part.key);
+        let cpu_ns = division.as_mut().map_or(0, |division| division.of(part));
+        let sum = sums.entry(between).or_default();
+        sum.add(part, is_swapped, cpu_ns);
+    }
+    let mut sums: Vec<(Between, Sum)> = sums.into_iter().collect();
+    let size = |(between, sum): &(Between, Sum)| (Reverse(sum.both().bytes), between.ends);
+    let listed = MOST_CONVERSATIONS.min(sums.len());
+    if listed < sums.len() {
+        sums.select_nth_unstable_by_key(listed, size);
+    }
+    let others = sums.split_off(listed);
+    sums.sort_unstable_by_key(size);
+    let mut other_cpu_ns = division.as_ref().map(Division::rest_ns);
+    if let Some(other_cpu_ns) = &mut other_cpu_ns {
+        *other_cpu_ns += others.iter().map(|(_, sum)| sum.cpu_ns).sum::<u64>();
+    }
+    let is_timed = division.is_some();
+    let conversations: Vec<Conversation> = sums
+        .into_iter()
+        .map(|(between, sum)| conversation(between, sum, is_timed, &name_of))
+        .collect();
+    // Of sampled packets none may have been met: then all of them are of others.
+    let mut other = Amount {
+        packets: totals.packets.saturating_sub(totals.lost_packets),
+        bytes: totals.bytes.saturating_sub(totals.lost_bytes),
+    };
+    for own in conversations.iter().map(Conversation::amount) {
+        other.packets = other.packets.saturating_sub(own.packets);
+        other.bytes = other.bytes.saturating_sub(own.bytes);
+    }
+    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum());
+    Flows {
+        conversations,
+        other,
+        packets: totals.packets,
+        bytes: totals.bytes,
+        lost_packets: totals.lost_packets,
+        lost_bytes: totals.lost_bytes,
+        malformed_packets: totals.malformed_packets,
+        other_packets: totals.other_packets,
+        rx_softirq_ns,
+        other_cpu_ns,
+        ..Flows::default()
+    }
+}
+
+fn conversation(
+    between: Between,
+    sum: Sum,
+    is_timed: bool,
+    name_of: &impl Fn(u32) -> String,
+) -> Conversation {
+    let (mut ends, [mut sent, mut received]) = (between.ends, sum.amounts);
+    if sum.is_swapped {
+        ends.reverse();
+        std::mem::swap(&mut sent, &mut received);
+    }
+    Conversation {
+        interface: name_of(between.interface),
+        vlans: between.vlans,
+        protocol: between.protocol,
+        ends,
+        sent,
+        received,
+        sampled_packets: sum.sampled,
+        cpu_ns: is_timed.then_some(sum.cpu_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sampling::testing::part;
+
+    /// Parts of one CPU's packets each, by port, direction and number; all are in the totals.
+    fn drained(parts: &[(u16, u32, Direction, u64)]) -> Drained {
+        let mut totals = vec![[Totals::default(); 2]; 2];
+        let parts = parts.iter().map(|(port, cpu, direction, packets)| {
+            let mut own = part(*port, *cpu, *packets, 100 * packets);
+            own.key = own.key.seen(*direction);
+            let sum = &mut totals[*cpu as usize][usize::from(*direction == Direction::Out)];
+            sum.packets += packets;
+            sum.bytes += 100 * packets;
+            own
+        });
+        let parts = parts.collect();
+        Drained { parts, totals }
+    }
+
+    fn received(times: [(u64, u64); 2]) -> Vec<Received> {
+        let of_cpu = |(cpu, (rx_softirq_ns, packets))| Received {
+            cpu,
+            rx_softirq_ns,
+            packets,
+        };
+        (0..).zip(times).map(of_cpu).collect()
+    }
+
+    fn of(drained: &Drained, times: [(u64, u64); 2]) -> Flows {
+        let received = received(times);
+        section(drained, &drained.sum(), Some(&received), |_| {
+            "eth0".to_owned()
+        })
+    }
+
+    fn sums_hold(flows: &Flows) {
+        let (mut sum, mut cpu_ns) = (flows.other, flows.other_cpu_ns.unwrap());
+        for own in &flows.conversations {
+            sum.add(own.amount());
+            cpu_ns += own.cpu_ns.unwrap();
+        }
+        assert_eq!(sum.packets + flows.lost_packets, flows.packets);
+        assert_eq!(sum.bytes + flows.lost_bytes, flows.bytes);
+        assert_eq!(Some(cpu_ns), flows.rx_softirq_ns);
+    }
+
+    #[test]
+    fn each_cpu_shares_its_time_among_the_packets_that_it_received() {
+        use Direction::{In, Out};
+        let drained = drained(&[
+            (1, 0, In, 30),
+            (2, 0, In, 10),
+            (2, 1, In, 5),
+            (1, 1, Out, 9),
+        ]);
+        let flows = of(&drained, [(4_000, 0), (700, 0)]);
+        sums_hold(&flows);
+        let own: Vec<_> = flows.conversations.iter().map(|own| own.cpu_ns).collect();
+        assert_eq!(own, [Some(3_000), Some(1_700)]);
+        assert_eq!(flows.other_cpu_ns, Some(0));
+        assert_eq!(flows.conversations[0].sent.packets, 39);
+    }
+
+    #[test]
+    fn time_of_packets_of_other_interfaces_is_nobodys_here() {
+        let drained = drained(&[(1, 0, Direction::In, 30)]);
+        let flows = of(&drained, [(4_000, 40), (700, 9)]);
+        sums_hold(&flows);
+        assert_eq!(flows.conversations[0].cpu_ns, Some(3_000));
+        assert_eq!(flows.other_cpu_ns, Some(1_700));
+        let unknown = section(&drained, &drained.sum(), None, |_| String::new());
+        assert_eq!(unknown.conversations[0].cpu_ns, None);
+        assert_eq!((unknown.rx_softirq_ns, unknown.other_cpu_ns), (None, None));
+    }
+
+    #[test]
+    fn of_many_conversations_the_largest_are_listed() {
+        let parts: Vec<_> = (1..200)
+            .map(|port| (port, 0, Direction::In, u64::from(port)))
+            .collect();
+        let flows = of(&drained(&parts), [(1_000_003, 0), (5, 0)]);
+        sums_hold(&flows);
+        assert_eq!(flows.conversations.len(), MOST_CONVERSATIONS);
+        assert_eq!(flows.conversations[0].ends[0].port, Some(199));
+        assert!(flows.other.packets > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_hold_whatever_comes(
+            parts in prop::collection::vec(
+                (1..99_u16, 0..2_u32, any::<bool>(), 1..1_000_u64), 0..120),
+            times in any::<[(u32, u16); 2]>(),
+        ) {
+            let direction = |is_out| if is_out { Direction::Out } else { Direction::In };
+            let parts: Vec<_> = parts
+                .into_iter()
+                .map(|(port, cpu, is_out, packets)| (port, cpu, direction(is_out), packets))
+                .collect();
+            sums_hold(&of(&drained(&parts), times.map(|(ns, own)| (ns.into(), own.into()))));
+        }
+    }
+}
