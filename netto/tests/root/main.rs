@@ -35,6 +35,7 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flow_daemon;
 mod flow_loop;
 mod flow_table;
 mod flows;
@@ -131,6 +132,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ticks::TESTS,
         programs::TESTS,
         flow_loop::TESTS,
+        flow_daemon::TESTS,
         flow_table::TESTS,
         hidden::TESTS,
         owners::TESTS,

@@ -138,6 +138,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("owners", asked(daemon.address, "/api/v1/owners")));
     given.push(("programs", asked(daemon.address, "/api/v1/programs")));
     given.push(("latency", asked(daemon.address, "/api/v1/latency")));
+    given.push(("flows", asked(daemon.address, "/api/v1/flows?sort=packets")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -148,12 +149,13 @@ fn everything() -> Vec<NamedAnswer> {
     given.extend(of_log(&log("made-up.log", unchunked(&dump.body))));
     drop(daemon);
 
-    let demo = Process::start("", "--cpus 4 --user-period 50 --latency");
+    let demo = Process::start("", "--cpus 4 --user-period 50 --latency --flows eth0");
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
     given.push(("programs", asked(demo.address, "/api/v1/programs?last=1s")));
     given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
+    given.push(("flows", asked(demo.address, "/api/v1/flows?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));
     given.extend(of_log(&path));

@@ -98,6 +98,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             drops: Some(work::drops()),
             programs: Some(work::programs()),
             latency: Some(work::latency()),
+            flows: Some(work::flows()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,
                 system_ns: 500_000,

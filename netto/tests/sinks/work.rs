@@ -3,10 +3,11 @@
 
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, GroupKind, GroupLatency, MissingPoint, PointLatency, Program, Programs,
+    About, Amount, Conversation, FlowEnd, GroupKind, GroupLatency, MissingPoint, PointLatency,
+    Program, Programs,
 };
 use metrics_common::{
-    Availability, DropPlace, Drops, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
+    Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
     Latency, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
 };
 
@@ -50,6 +51,48 @@ pub fn drops() -> Drops {
         }],
         other_packets: 1,
         cpus: vec![4, 3],
+    }
+}
+
+/// Who talks in each interval: half of the packets were sampled, and some had no room.
+pub fn flows() -> Flows {
+    let end = |last: u8, port| FlowEnd {
+        address: [192, 0, 2, last].into(),
+        port,
+    };
+    let conversation = |protocol, port: Option<u16>, packets| Conversation {
+        interface: "eth\"0\\".to_owned(),
+        vlans: vec![7],
+        protocol,
+        ends: [end(1, port), end(2, port.map(|_| 443))],
+        sent: Amount {
+            packets,
+            bytes: 100 * packets,
+        },
+        received: Amount {
+            packets: 1,
+            bytes: 60,
+        },
+        sampled_packets: packets / 2,
+        cpu_ns: Some(1_000 * packets),
+    };
+    Flows {
+        conversations: vec![conversation(6, Some(40_000), 30), conversation(1, None, 4)],
+        other: Amount {
+            packets: 2,
+            bytes: 120,
+        },
+        packets: 39,
+        bytes: 3_700,
+        lost_packets: 1,
+        lost_bytes: 60,
+        malformed_packets: 1,
+        other_packets: 3,
+        active: 3,
+        ended: 1,
+        one_in: 2,
+        rx_softirq_ns: Some(40_000),
+        other_cpu_ns: Some(6_000),
     }
 }
 

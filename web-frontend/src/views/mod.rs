@@ -54,6 +54,7 @@ views!(
     table,
     traffic,
     programs,
+    flows,
     latency,
     flame,
     missing,

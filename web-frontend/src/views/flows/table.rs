@@ -1,0 +1,177 @@
+//! Conversations as markup. Pure.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use metrics_common::Snapshot;
+use metrics_common::sections::{Amount, Conversation, FlowEnd};
+
+use crate::format::{self, count, escape_html, percent};
+
+/// Most rows; the rest is summed.
+const MOST_ROWS: usize = 12;
+
+/// The conversations with the most bytes, and what all others have together.
+pub fn of(snapshot: &Snapshot) -> String {
+    let Some(flows) = &snapshot.sections.flows else {
+        return String::new();
+    };
+    if flows.packets == 0 {
+        return "<p class=\"basis\">No packet was seen.</p>".to_owned();
+    }
+    let is_timed = flows.rx_softirq_ns.is_some();
+    let is_sampled = flows.one_in > 1;
+    let mut columns = vec!["From", "To", "Service", "MB/s", "Packets/s"];
+    if is_sampled {
+        columns.push("± %");
+    }
+    if is_timed {
+        columns.push("RX softirq, % of a CPU");
+    }
+    let mut html = "<table><thead><tr>".to_owned();
+    for column in columns {
+        let _ = write!(html, "<th scope=\"col\">{column}</th>");
+    }
+    html.push_str("</tr></thead><tbody>");
+    let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
+    let mut line = |texts: [&str; 3], amount: Amount, margin: Option<f64>, cpu_ns: Option<u64>| {
+        let [from, to, service] = texts.map(escape_html);
+        let megabytes = amount.bytes as f64 / 1e6 / seconds;
+        let packets = count((amount.packets as f64 / seconds).round() as u64);
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\">{from}</th><td>{to}</td><td>{service}</td>\
+             <td>{megabytes:.2}</td><td>{packets}</td>"
+        );
+        let nothing = || "–".to_owned();
+        let mut cell = |is_there: bool, text: String| {
+            if is_there {
+                let _ = write!(html, "<td>{text}</td>");
+            }
+        };
+        cell(is_sampled, margin.map_or_else(nothing, percent));
+        let share = |ns| percent(format::ratio(ns, snapshot.interval_ns));
+        cell(is_timed, cpu_ns.map_or_else(nothing, share));
+        html.push_str("</tr>");
+    };
+    let shown = MOST_ROWS.min(flows.conversations.len());
+    let (shown, rest) = flows.conversations.split_at(shown);
+    for own in shown {
+        let [from, to] = own.ends.map(end);
+        let service = service(own);
+        let texts = [from.as_str(), to.as_str(), service.as_str()];
+        line(texts, own.amount(), own.margin_ratio(), own.cpu_ns);
+    }
+    let (mut other, mut other_cpu_ns) = (flows.other, flows.other_cpu_ns);
+    for own in rest {
+        other.add(own.amount());
+        other_cpu_ns = other_cpu_ns.map(|ns| ns + own.cpu_ns.unwrap_or(0));
+    }
+    if other.packets > 0 || other_cpu_ns.is_some_and(|ns| ns > 0) {
+        line(["others", "", ""], other, None, other_cpu_ns);
+    }
+    html.push_str("</tbody></table>");
+    if flows.lost_packets > 0 {
+        let lost = count(flows.lost_packets);
+        let _ = write!(
+            html,
+            "<p class=\"basis\">{lost} packets are in no conversation, because there were too many \
+             flows.</p>"
+        );
+    }
+    html
+}
+
+fn end(end: FlowEnd) -> String {
+    match (end.address, end.port) {
+        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
+        (address, Some(port)) => format!("{address}:{port}"),
+        (address, None) => address.to_string(),
+    }
+}
+
+/// The service, or else the protocol.
+fn service(own: &Conversation) -> String {
+    let protocol = match own.protocol {
+        1 => "icmp",
+        2 => "igmp",
+        6 => "tcp",
+        17 => "udp",
+        58 => "icmpv6",
+        _ => "",
+    };
+    match (own.service(), protocol) {
+        (Some(service), _) => service.to_owned(),
+        (None, "") => format!("protocol {}", own.protocol),
+        (None, name) => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::Flows;
+
+    use super::*;
+    use crate::fixture;
+
+    fn conversation(port: u16) -> Conversation {
+        Conversation {
+            interface: "eth0".to_owned(),
+            vlans: Vec::new(),
+            protocol: 6,
+            ends: [
+                FlowEnd {
+                    address: "2001:db8::1".parse().unwrap(),
+                    port: Some(port),
+                },
+                FlowEnd {
+                    address: "192.0.2.1".parse().unwrap(),
+                    port: Some(22),
+                },
+            ],
+            sent: Amount {
+                packets: 10,
+                bytes: 2_000_000,
+            },
+            received: Amount::default(),
+            sampled_packets: 10,
+            cpu_ns: Some(30_000_000),
+        }
+    }
+
+    #[test]
+    fn conversations_stand_with_ends_service_and_rates_and_the_rest_is_in_the_sum() {
+        let mut snapshot = fixture::snapshot(1);
+        snapshot.interval_ns = 500_000_000;
+        snapshot.sections.flows = None;
+        assert_eq!(of(&snapshot), "");
+        snapshot.sections.flows = Some(Flows::default());
+        assert!(of(&snapshot).contains("No packet"));
+        let mut flows = Flows {
+            conversations: (1..=14).map(conversation).collect(),
+            packets: 141,
+            lost_packets: 1,
+            one_in: 1,
+            rx_softirq_ns: Some(450_000_000),
+            other_cpu_ns: Some(30_000_000),
+            ..Flows::default()
+        };
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "<th scope=\"row\">[2001:db8::1]:1</th><td>192.0.2.1:22</td><td>ssh</td>\
+                   <td>4.00</td><td>20</td><td>6.0</td></tr>";
+        assert!(html.contains(row), "{html}");
+        assert!(!html.contains("]:13"), "{html}");
+        let others = "others</th><td></td><td></td><td>8.00</td><td>40</td><td>18.0</td>";
+        assert!(html.contains(others), "{html}");
+        assert!(html.contains("1 packets are in no conversation"), "{html}");
+        // Where only a part was sampled, each says how far it may be off; without time no column.
+        flows.one_in = 10;
+        flows.conversations[0].sampled_packets = 1;
+        (flows.rx_softirq_ns, flows.other_cpu_ns) = (None, None);
+        snapshot.sections.flows = Some(flows);
+        let html = of(&snapshot);
+        assert!(html.contains("<td>20</td><td>185.9</td></tr>"), "{html}");
+        assert!(!html.contains("RX softirq"), "{html}");
+    }
+}
