@@ -124,7 +124,10 @@ fn counted() -> Result<()> {
     };
     let amounts = ["packets", "bytes"].map(|name| number(&conversation["sent"], name));
     let [packets, bytes] = amounts;
-    ensure!((packets?, bytes?) == (PACKETS, PACKETS * BYTES), "{conversation}");
+    ensure!(
+        (packets?, bytes?) == (PACKETS, PACKETS * BYTES),
+        "{conversation}"
+    );
     ensure!(number(&conversation["received"], "packets")? == 0);
     ensure!(conversation["interface"] == wire.device, "{conversation}");
     let host = conversation["ends"][1]["address"].as_str();
@@ -140,19 +143,25 @@ fn counted() -> Result<()> {
         ensure!((before..=after).contains(&own), "{before} {own} {after}");
     }
     let csv = http::get_ok(daemon.at, "/api/v1/flows?format=csv&last=5m")?.body;
-    ensure!(csv.contains(&format!(",{PORT},,{PACKETS},{},0,0,", PACKETS * BYTES)), "{csv}");
+    ensure!(
+        csv.contains(&format!(",{PORT},,{PACKETS},{},0,0,", PACKETS * BYTES)),
+        "{csv}"
+    );
     ensure!(daemon.snapshot()?["flows"].is_object());
     daemon.process.signal("KILL")?;
     daemon.process.wait(LIMIT)?;
     child::eventually(LIMIT, || {
-        ensure!(!is_attached(&wire.device)?, "the program is there after SIGKILL");
+        ensure!(
+            !is_attached(&wire.device)?,
+            "the program is there after SIGKILL"
+        );
         Ok(())
     })
 }
 
 fn sampled() -> Result<()> {
     let wire = Wire::new()?;
-    let daemon = start(&wire, &["--max-overhead", "0.01"])?;
+    let daemon = start(&wire, &["--max-overhead", "0.1"])?;
     let _traffic = traffic::udp_blast(&wire.inside, wire.nobody)?;
     let found = child::eventually(LIMIT, || {
         let answer = answer(&daemon)?;
@@ -162,7 +171,9 @@ fn sampled() -> Result<()> {
     sums_hold(&found)?;
     let info = daemon.info()?;
     ensure!(
-        info.notes.iter().any(|note| note.contains("estimated from sampled packets")),
+        info.notes
+            .iter()
+            .any(|note| note.contains("estimated from sampled packets")),
         "{:?}",
         info.notes
     );
@@ -174,7 +185,10 @@ fn sampled() -> Result<()> {
         let largest = all.first().context("no conversation")?;
         let packets = number(&largest["sent"], "packets")?;
         let sampled = number(largest, "sampled_packets")?;
-        ensure!(sampled < packets && packets <= number(&answer, "packets")?, "{largest}");
+        ensure!(
+            sampled < packets && packets <= number(&answer, "packets")?,
+            "{largest}"
+        );
         ensure!(largest["margin_ratio"].as_f64() > Some(0.0), "{largest}");
         Ok(())
     })
@@ -206,7 +220,10 @@ fn followed() -> Result<()> {
     };
     let is_noted = |daemon: &Daemon| -> Result<bool> {
         let info = daemon.info()?;
-        Ok(info.notes.iter().any(|note| note.contains("until it is back")))
+        Ok(info
+            .notes
+            .iter()
+            .any(|note| note.contains("until it is back")))
     };
     rename(&wire.device, &other)?;
     child::eventually(LIMIT, || {
@@ -216,7 +233,10 @@ fn followed() -> Result<()> {
     daemon.must_live()?;
     rename(&other, &wire.device)?;
     child::eventually(LIMIT, || {
-        ensure!(!is_noted(&daemon)? && is_attached(&wire.device)?, "not back");
+        ensure!(
+            !is_noted(&daemon)? && is_attached(&wire.device)?,
+            "not back"
+        );
         Ok(())
     })?;
     send(&wire, 10)?;

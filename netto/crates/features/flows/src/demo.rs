@@ -8,9 +8,12 @@ use metrics_common::{Flows, InterfaceCounts};
 use netto_feature::demo::Generator;
 
 const INTERFACE: &str = "eth0";
+/// See [`TALKERS`].
+type Talker = (u16, u8, u8, u16, [u64; 2]);
+
 /// Port of the host, protocol, last part of the other's address, its port, and the part of the
 /// received and of the sent packets, per mille.
-const TALKERS: [(u16, u8, u8, u16, [u64; 2]); 6] = [
+const TALKERS: [Talker; 6] = [
     (873, 6, 20, 51_022, [420, 180]),
     (443, 6, 31, 40_210, [160, 410]),
     (443, 17, 47, 62_001, [120, 150]),
@@ -42,7 +45,7 @@ fn flows(counts: &InterfaceCounts, rx_softirq_ns: Option<u64>) -> Flows {
         packets: part(packets, per_mille),
         bytes: part(bytes, per_mille),
     };
-    let conversation = |(port, protocol, host, far, [received, sent]): (u16, u8, u8, u16, _)| {
+    let conversation = |(port, protocol, host, far, [received, sent]): Talker| {
         let end = |last: u8, port| FlowEnd {
             address: IpAddr::from([192, 0, 2, last]),
             port: Some(port),

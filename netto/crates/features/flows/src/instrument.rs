@@ -24,7 +24,7 @@ const LOST: &str = "flows, lost";
 /// Its programs; an event is a packet that is sampled.
 const GROUP: ProbeGroup = ProbeGroup {
     name: NAME,
-    label: "flows",
+    label: "packets of flows",
     event_ns: SEEN_NS + ENTRY_NS,
     limit: Limit::Sampling,
     note_while_off: "",
