@@ -41,6 +41,8 @@ fn sample(option: &str) -> &'static str {
         "method" => "\"sampling\"",
         "sampler" => "\"tick\"",
         "owners" => "\"process\"",
+        "flows" => "[\"x\"]",
+        "flows-at" => "\"tc\"",
         "log-level" => "\"warn\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
@@ -72,7 +74,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 36);
+    assert_eq!(seen, 41);
 }
 
 #[test]

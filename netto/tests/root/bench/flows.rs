@@ -1,5 +1,5 @@
-//! What `netto flows` costs for a packet: its program run on packets of a known flow, of new flows, and
-//! of flows for which its table has no room.
+//! What `netto flows` costs for a packet: its program run on packets of a known flow, of new flows, of
+//! flows for which its table has no room, and on packets that are not sampled.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
