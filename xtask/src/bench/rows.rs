@@ -147,6 +147,7 @@ pub const ROWS: &[Row] = &[
     row(Flows, "flows_no_ip_ns", "host: flows, a frame without IP", "ns", ""),
     row(Flows, "flows_known_udp_ns", "host: flows, a UDP packet of a known flow", "ns", ""),
     row(Flows, "flows_known_tcp6_ns", "host: flows, a TCP packet over IPv6 of a known flow", "ns", ""),
+    row(Flows, "flows_not_sampled_ns", "host: flows, a UDP packet that is not sampled", "ns", ""),
     row(Flows, "flows_new_more_ns", "host: flows, what the first packet of a flow takes more", "ns", ""),
     row(Flows, "flows_no_room_more_ns", "host: flows, what a packet takes more that finds a full table", "ns", ""),
     row(Page, "page_download_kb", "page: download, compressed", "kB", "≤ 300"),

@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::libbpf_sys::{bpf_prog_get_fd_by_id, bpf_prog_test_run_opts, bpf_test_run_opts};
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use super::figure;
 use crate::flow_table::frames::{ethernet, ipv4, ipv6, tcp, with_ports};
@@ -36,6 +37,9 @@ pub fn measure() -> Result<()> {
     let same = one_by_one(&program, |_| udp.clone())?;
     let fresh = one_by_one(&program, datagram)?;
     figure("flows_new_more_ns", &[fresh - same]);
+    sample_none()?;
+    let without_entry = run(&program, &datagram(1), REPEATS)?;
+    figure("flows_not_sampled_ns", &[without_entry]);
     drop(program);
     roomy.finish()?;
     let _full = Flows::start(&network, &["--flows-at", "xdp", "--flows-max", "1"])?;
@@ -59,6 +63,18 @@ fn one_by_one(program: &OwnedFd, frame: impl Fn(u16) -> Vec<u8>) -> Result<f64> 
     let runs = (1..=PORTS).map(|port| run(program, &frame(port), 1));
     let sum: f64 = runs.sum::<Result<f64>>()?;
     Ok(sum / f64::from(PORTS))
+}
+
+/// Has the newest programs sample one packet in four billions: the second word of what they are told.
+fn sample_none() -> Result<()> {
+    let all = MapInfoIter::default().filter(|info| info.name == "flows_control");
+    let id = all.map(|info| info.id).max();
+    let map = MapHandle::from_map_id(id.context("netto flows has no control map")?)?;
+    let key = 0_u32.to_ne_bytes();
+    let mut told = map.lookup(&key, MapFlags::ANY)?.context("no element")?;
+    let word = told.get_mut(8..16).context("no second word")?;
+    word.copy_from_slice(&u64::from(u32::MAX).to_ne_bytes());
+    Ok(map.update(&key, &told, MapFlags::ANY)?)
 }
 
 /// The program at received packets.
