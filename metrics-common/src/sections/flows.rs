@@ -169,8 +169,13 @@ impl Conversation {
 impl Flows {
     /// Sorts conversations, the largest first, and sums those beyond this number.
     pub fn keep(&mut self, most: usize, sort: FlowSort) {
-        self.conversations
-            .sort_by_key(|own| (Reverse(own.size(sort)), Reverse(own.amount().bytes), own.ends));
+        self.conversations.sort_by_key(|own| {
+            (
+                Reverse(own.size(sort)),
+                Reverse(own.amount().bytes),
+                own.ends,
+            )
+        });
         let most = most.min(self.conversations.len());
         for gone in self.conversations.drain(most..) {
             self.other.add(gone.amount());
@@ -320,7 +325,10 @@ mod tests {
     fn a_sum_of_ever_other_conversations_does_not_grow_for_ever_and_loses_nothing() {
         let mut sum = Flows::default();
         for port in 1..1_000 {
-            sum.add(&flows(vec![conversation(port, u64::from(port))]), &Columns::folded());
+            sum.add(
+                &flows(vec![conversation(port, u64::from(port))]),
+                &Columns::folded(),
+            );
         }
         assert_eq!(sum.conversations.len(), MOST_CONVERSATIONS);
         assert_eq!(sum.conversations[0].ends[0].port, Some(999));
