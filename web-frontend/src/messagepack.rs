@@ -279,6 +279,11 @@ impl<'de> de::Deserializer<'de> for &mut Decoder<'de> {
     });
 
     forward_to_deserialize_any! { bool char unit unit_struct }
+
+    /// As the encoder: an address is its bytes, and no text.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
 }
 
 /// The content of an array or a map, or the value of an enum's variant.

@@ -146,8 +146,8 @@ fn own_cost() -> Result<()> {
             (1, &part["cpu_ns"][cpu as usize], interval_ns),
         ] {
             let Some(ns) = ns.as_f64() else {
-                // It is not enabled.
-                ensure!(slug == "latency" && cells[at] == "–", "{slug}: {cells}");
+                let is_off = matches!(slug.as_str(), "latency" | "flows");
+                ensure!(is_off && cells[at] == "–", "{slug}: {cells}");
                 continue;
             };
             let expected = ns / of_ns * 100.0;

@@ -23,7 +23,7 @@ fn source(cpus: u32, seed: u64) -> Source {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         features: FEATURES,
-        without: &["owners", "latency"],
+        without: &["owners", "latency", "flows"],
     })
 }
 

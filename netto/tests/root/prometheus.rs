@@ -219,7 +219,16 @@ fn number(text: &Value) -> Result<f64> {
 fn demonstration() -> Result<(Owned, SocketAddr)> {
     let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
     let port = at.port().to_string();
-    let words = ["demo", "--cpus", "4", "--latency", "--port", &port];
+    let words = [
+        "demo",
+        "--cpus",
+        "4",
+        "--latency",
+        "--flows",
+        "eth0",
+        "--port",
+        &port,
+    ];
     let demo = Owned::start(&mut daemon::command(&words))?;
     child::eventually(LIMIT, || http::get_ok(at, "/readyz"))?;
     Ok((demo, at))

@@ -2,7 +2,8 @@
 
 use metrics_common::codec::{self, Gap, ServerMessage};
 use metrics_common::sections::{
-    Drops, Latency, Owner, OwnerBasis, OwnerKind, Owners, Sections, Traffic,
+    Amount, Conversation, Drops, FlowEnd, Flows, Latency, Owner, OwnerBasis, OwnerKind, Owners,
+    Sections, Traffic,
 };
 use metrics_common::snapshot::Snapshot;
 use serde::Serialize;
@@ -26,9 +27,34 @@ fn snapshot() -> Snapshot {
             ..Drops::default()
         }),
         latency: Some(Latency::default()),
+        flows: Some(flows()),
         ..snapshot.sections
     };
     snapshot
+}
+
+fn flows() -> Flows {
+    let end = |address: &str| FlowEnd {
+        address: address.parse().unwrap(),
+        port: Some(443),
+    };
+    let conversation = |ends: [&str; 2]| Conversation {
+        interface: "eth0".to_owned(),
+        vlans: vec![7],
+        protocol: 6,
+        ends: ends.map(end),
+        sent: Amount::default(),
+        received: Amount::default(),
+        sampled_packets: 3,
+        cpu_ns: None,
+    };
+    Flows {
+        conversations: vec![
+            conversation(["192.0.2.1", "192.0.2.2"]),
+            conversation(["2001:db8::1", "2001:db8::2"]),
+        ],
+        ..Flows::default()
+    }
 }
 
 fn messages() -> Vec<ServerMessage> {
