@@ -1,7 +1,5 @@
 //! The interfaces whose packets are counted: they may go and come back.
 
-use std::collections::HashMap;
-
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::system::Roots;
 
@@ -12,8 +10,6 @@ pub(crate) struct Interfaces {
     roots: Roots,
     at: At,
     all: Vec<Watched>,
-    /// Of all indices that there were.
-    names: HashMap<u32, String>,
 }
 
 /// One of them.
@@ -21,6 +17,8 @@ struct Watched {
     name: String,
     /// Where the programs are attached; `None` while they are not.
     index: Option<u32>,
+    /// Where they were attached before: packets that came until then are read with the next interval.
+    former: Option<u32>,
     notes: Vec<String>,
 }
 
@@ -39,17 +37,16 @@ impl Interfaces {
             roots: roots.clone(),
             at,
             all: Vec::new(),
-            names: HashMap::new(),
         };
         for name in names {
             let index = ethernet_index(name, &roots.sys_root)?;
             let mut watched = Watched {
                 name: name.clone(),
                 index: None,
+                former: None,
                 notes: Vec::new(),
             };
             watched.attach(index, at, collector)?;
-            interfaces.names.insert(index, name.clone());
             interfaces.all.push(watched);
         }
         Ok(interfaces)
@@ -59,36 +56,35 @@ impl Interfaces {
     pub(crate) fn follow(&mut self, collector: &mut Collector) {
         for own in &mut self.all {
             let now = ethernet_index(&own.name, &self.roots.sys_root);
-            let name = &own.name;
-            match (now, own.index) {
-                (Ok(now), Some(before)) if now == before => continue,
-                (Ok(index), before) => {
-                    if let Some(before) = before {
-                        collector.detach_from(before);
-                    }
-                    own.index = None;
+            if own.index.is_some() && now.as_ref().ok() == own.index.as_ref() {
+                continue;
+            }
+            if let Some(before) = own.index.take() {
+                collector.detach_from(before);
+                own.former = Some(before);
+            }
+            match now {
+                Ok(index) => {
                     if let Err(error) = own.attach(index, self.at, collector) {
                         own.notes =
                             vec![format!("flows of {} are not counted: {error:#}", own.name)];
                     }
-                    self.names.insert(index, own.name.clone());
                 }
-                (Err(error), before) => {
+                Err(error) => {
+                    let name = &own.name;
                     let note =
                         format!("flows of {name} are not counted until it is back: {error:#}");
                     own.notes = vec![note];
-                    if let Some(before) = before {
-                        collector.detach_from(before);
-                    }
-                    own.index = None;
                 }
             }
         }
     }
 
-    /// The name of an interface, also of one that is gone.
+    /// The name of an interface, also of one that has just gone.
     pub(crate) fn name_of(&self, index: u32) -> String {
-        self.names.get(&index).cloned().unwrap_or_default()
+        let is_its = |own: &&Watched| [own.index, own.former].contains(&Some(index));
+        let own = self.all.iter().find(is_its);
+        own.map(|own| own.name.clone()).unwrap_or_default()
     }
 
     /// What the user has to know of them.
