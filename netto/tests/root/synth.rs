@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::child::{self, Owned};
 use crate::daemon;
 use crate::lab::{Namespace, Network};
+use crate::latency::kernels_count;
 use crate::traffic;
 use crate::trial::Test;
 
@@ -35,6 +36,11 @@ pub const TESTS: &[Test] = &[
         name: "synth::an_interface_of_the_hosts_own_network_is_refused",
         tools: &["ip", "unshare"],
         body: refused,
+    },
+    Test {
+        name: "synth::via_a_neighbour_packets_reach_its_whole_stack",
+        tools: &["ip"],
+        body: via_a_neighbour,
     },
     Test {
         name: "synth::sigint_ends_it_with_the_report",
@@ -231,6 +237,34 @@ fn arrives() -> Result<()> {
                 "frame {number} is another by {way}:\n{came:x?}\n{should:x?}"
             );
         }
+    }
+    Ok(())
+}
+
+fn via_a_neighbour() -> Result<()> {
+    const PACKETS: u64 = 7;
+    let network = Network::direct()?;
+    let hosts = [
+        ("192.0.2.9", network.right_v4.to_string()),
+        ("2001:db8::9", network.right_v6.to_string()),
+    ];
+    for (from, host) in hosts {
+        let (_folder, records) = written(&format!(
+            "1500000000,1500000000,{from},{host},4000,4000,6,0,2,{PACKETS},{}\n",
+            PACKETS * 100
+        ))?;
+        // TCP counts only what was sent to the host's own Ethernet address.
+        let before = kernels_count(&network.right, "Tcp:", "InSegs")?;
+        let netto = daemon::binary();
+        let mut command = network.left.command(&netto.to_string_lossy());
+        command.args(["synth", &records, "--json", "--to", "lan", "--via", &host]);
+        let report = synth(&mut command)?;
+        ensure!(report["packets"] == PACKETS, "{report}");
+        child::eventually(LIMIT, || {
+            let came = kernels_count(&network.right, "Tcp:", "InSegs")? - before;
+            ensure!(came == PACKETS, "{came} of {PACKETS} came to {host}");
+            Ok(())
+        })?;
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! `rtnl_net_fill` in the kernel). Only knows their layouts, and trusts no length in them.
 //! `netto_sys::netlink` sends and receives.
 
+use std::net::IpAddr;
+
 use metrics_common::InterfaceCounts;
 
 /// Sizes of `struct nlmsghdr`, `ifinfomsg`, `if_stats_msg`, and `rtgenmsg` with its padding.
@@ -12,6 +14,8 @@ const STATS_BYTES: usize = 12;
 const GENERAL_BYTES: usize = 4;
 /// Size of `struct tcmsg`.
 const FILTER_BYTES: usize = 20;
+/// Size of `struct ndmsg`.
+const NEIGHBOUR_BYTES: usize = 12;
 /// Bytes before an attribute's value.
 const ATTRIBUTE_BYTES: usize = 4;
 
@@ -22,6 +26,8 @@ const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_NEWNEIGH: u16 = 28;
+const RTM_GETNEIGH: u16 = 30;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_GETTFILTER: u16 = 46;
 const RTM_NEWNSID: u16 = 88;
@@ -49,6 +55,11 @@ const IFLA_STATS_LINK_64: u16 = 1;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_PID: u16 = 2;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+/// States of a neighbour that has told its hardware address: reachable, stale, delay, probe, permanent.
+/// Not noarp, whose address the kernel derives: of groups, and of all hosts.
+const NUD_TOLD: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x80;
 const ARPHRD_LOOPBACK: u16 = 772;
 /// The upper bits of an attribute's type are flags.
 const NLA_TYPE: u16 = 0x3fff;
@@ -69,6 +80,8 @@ pub enum Request {
         /// Whether those for what goes out.
         are_egress: bool,
     },
+    /// The neighbours of all interfaces.
+    Neighbours,
     /// The id in this network namespace of the namespace of this process.
     NamespaceOf(u32),
 }
@@ -103,6 +116,10 @@ impl Request {
                 body[4..8].copy_from_slice(&interface.to_ne_bytes());
                 body[12..16].copy_from_slice(&parent.to_ne_bytes());
                 (RTM_GETTFILTER, NLM_F_DUMP)
+            }
+            Request::Neighbours => {
+                body.resize(NEIGHBOUR_BYTES, 0);
+                (RTM_GETNEIGH, NLM_F_DUMP)
             }
             Request::NamespaceOf(pid) => {
                 body.resize(GENERAL_BYTES, 0);
@@ -151,6 +168,17 @@ pub struct Link {
     pub xdp_programs: Vec<u32>,
 }
 
+/// A host on the same network, whose Ethernet address is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Index of the interface by which it is reached.
+    pub interface: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its Ethernet address.
+    pub ethernet: [u8; 6],
+}
+
 /// A message from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -162,6 +190,8 @@ pub enum Message {
     Namespace(Option<i32>),
     /// A filter's BPF program, by its number.
     Filter(u32),
+    /// A neighbour.
+    Neighbour(Neighbour),
     /// A refusal with this errno.
     Refused(i32),
     /// The end of a list.
@@ -235,6 +265,7 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
             };
             program().map_or(Message::Other, Message::Filter)
         }
+        RTM_NEWNEIGH => neighbour(body)?.map_or(Message::Other, Message::Neighbour),
         RTM_NEWNSID => {
             let mut all = Attributes(body.get(GENERAL_BYTES..)?).flatten();
             let (_, value) = all.find(|(kind, _)| *kind == NETNSA_NSID)?;
@@ -242,6 +273,31 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
         }
         _ => Message::Other,
     })
+}
+
+/// `Some(None)` if its address is not known, or is not one of Ethernet.
+fn neighbour(body: &[u8]) -> Option<Option<Neighbour>> {
+    let (interface, state) = (word(body, 4)?, half(body, 8)?);
+    let (mut address, mut ethernet) = (None, None);
+    for attribute in Attributes(body.get(NEIGHBOUR_BYTES..)?) {
+        match attribute? {
+            (NDA_DST, value) => address = ip_address(value),
+            (NDA_LLADDR, value) => ethernet = value.try_into().ok(),
+            _ => {}
+        }
+    }
+    let known = address.zip(ethernet).filter(|_| state & NUD_TOLD != 0);
+    Some(known.map(|(address, ethernet)| Neighbour {
+        interface,
+        address,
+        ethernet,
+    }))
+}
+
+fn ip_address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
 }
 
 fn link(body: &[u8]) -> Option<Link> {

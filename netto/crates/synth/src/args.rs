@@ -1,5 +1,6 @@
 //! The options of `netto synth`, as they are typed.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -33,7 +34,7 @@ pub struct SynthArgs {
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Send to an interface of the host's own network, where the packets may reach others
-    #[arg(long, requires = "to")]
+    #[arg(long, conflicts_with = "pcap")]
     pub yes_really: bool,
     /// How fast time passes: 2x, 0.5x, or max (in a file: as recorded)
     #[arg(long, value_name = "SPEED", default_value = "1x")]
@@ -59,6 +60,13 @@ pub struct SynthArgs {
     /// Hardware address of the receiver [default: broadcast; in a file 02:00:00:00:00:02]
     #[arg(long, value_name = "MAC")]
     pub to_mac: Option<Mac>,
+    /// Resolve the hardware address of the receiver: that of this neighbour, a host or a router
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        conflicts_with_all = ["to_mac", "pcap"]
+    )]
+    pub via: Option<IpAddr>,
     /// VLAN of packets whose record has none
     #[arg(long, value_name = "ID", value_parser = in_range(1..=4094_u16, ""))]
     pub vlan: Option<u16>,

@@ -199,9 +199,13 @@ impl Wire {
             SendBy::Sendmmsg => Some(Way::Messages),
         };
         let frame_bytes = (usize::from(mtu) + LINK_BYTES).max(HEADROOM);
+        let receiver = match args.via {
+            Some(neighbour) => interface.ethernet_of(neighbour)?,
+            None => BROADCAST,
+        };
         Ok(Wire {
             sender: Sender::new(&interface, frame_bytes, way)?,
-            link: link(args, interface.address, BROADCAST),
+            link: link(args, interface.address, receiver),
             mtu,
         })
     }

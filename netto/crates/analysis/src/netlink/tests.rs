@@ -179,6 +179,43 @@ fn programs_stand_in_interfaces_and_filters() {
 }
 
 #[test]
+fn a_neighbour_has_an_ethernet_address_where_it_is_known() {
+    let ethernet = [2, 0, 0, 0, 0, 7];
+    let v6 = "fe80::7".parse::<std::net::Ipv6Addr>().unwrap();
+    let entry = |state: u16, address: &[u8], lower: &[u8]| {
+        let mut body = vec![0; NEIGHBOUR_BYTES];
+        body[4..8].copy_from_slice(&5_u32.to_ne_bytes());
+        body[8..10].copy_from_slice(&state.to_ne_bytes());
+        body.extend(attribute(NDA_DST, address));
+        body.extend(attribute(NDA_LLADDR, lower));
+        encoded(RTM_NEWNEIGH, 2, 8, &body)
+    };
+    let reachable = 2;
+    let datagram = [
+        entry(reachable, &[10, 0, 0, 2], &ethernet),
+        entry(reachable, &v6.octets(), &ethernet),
+        entry(0x20, &[10, 0, 0, 3], &ethernet),
+        entry(reachable, &[10, 0, 0, 4], &[1, 2, 3, 4]),
+    ];
+    let known = |address| {
+        Message::Neighbour(Neighbour {
+            interface: 5,
+            address,
+            ethernet,
+        })
+    };
+    assert_eq!(
+        all(&datagram.concat()),
+        [
+            Ok((8, known([10, 0, 0, 2].into()))),
+            Ok((8, known(v6.into()))),
+            Ok((8, Message::Other)),
+            Ok((8, Message::Other)),
+        ]
+    );
+}
+
+#[test]
 fn namespaces_have_a_number_or_none() {
     let both = [bytes(NSID), bytes(NO_NSID)].concat();
     assert_eq!(

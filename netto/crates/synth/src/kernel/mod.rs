@@ -3,6 +3,7 @@
 
 mod interface;
 mod messages;
+mod neighbour;
 mod ring;
 mod sender;
 mod socket;
