@@ -1,6 +1,7 @@
 //! Flows: who talks to whom, counted for each packet of some interfaces.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,11 @@ mod services;
 /// Most conversations listed in a snapshot or a sum; those beyond are summed.
 pub const MOST_CONVERSATIONS: usize = 50;
 
+/// Most prefixes listed likewise.
+pub const MOST_PREFIXES: usize = 10;
+
 /// The packets of some interfaces by conversation. `packets` is the sum of those of conversations,
-/// of `other`, and of those lost; so are bytes.
+/// of `other`, of prefixes, and of those lost; so are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flows {
     /// Those with the most bytes, descending.
@@ -28,7 +32,7 @@ pub struct Flows {
     pub packets: u64,
     /// Their bytes, of IP.
     pub bytes: u64,
-    /// Those of them that are in no conversation, because there were too many flows.
+    /// Those of them that are in no conversation and in no prefix, because there were too many.
     pub lost_packets: u64,
     /// Their bytes.
     pub lost_bytes: u64,
@@ -46,8 +50,45 @@ pub struct Flows {
     /// Time of the RX softirq on all CPUs, nanoseconds, in intervals in which that is known: the sum
     /// of the conversations' and of `other_cpu_ns`.
     pub rx_softirq_ns: Option<u64>,
-    /// That of conversations that are not listed and of packets that are in none.
+    /// That of conversations that are not listed, of prefixes, and of packets that are in neither.
     pub other_cpu_ns: Option<u64>,
+    /// Where there were more flows than the table holds: the prefixes with the most packets.
+    #[serde(default)]
+    pub prefixes: Vec<FlowPrefix>,
+    /// Packets of all prefixes, also of those not listed.
+    #[serde(default)]
+    pub prefix_packets: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub prefix_bytes: u64,
+}
+
+/// The begin of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Subnet {
+    /// Its first address.
+    pub address: IpAddr,
+    /// How many bits all of its addresses share.
+    pub bits: u8,
+}
+
+/// Packets of flows for which the table had no room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowPrefix {
+    /// The interface where they were seen.
+    pub interface: String,
+    /// Protocol in the IP header.
+    pub protocol: u8,
+    /// Where they came from.
+    pub source: Subnet,
+    /// Where they went.
+    pub destination: Subnet,
+    /// What was seen of them.
+    pub amount: Amount,
+    /// How many flows they were at least. In a sum, in the interval with the most.
+    pub least_flows: u64,
+    /// Time of the RX softirq, nanoseconds, which is in `other_cpu_ns`; `None` where it is not known.
+    pub cpu_ns: Option<u64>,
 }
 
 /// Packets and bytes.
@@ -107,6 +148,32 @@ impl Amount {
     pub fn add(&mut self, more: Amount) {
         self.packets = self.packets.saturating_add(more.packets);
         self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+}
+
+/// In the usual way, such as `203.0.113.0/24`; one address stands by itself.
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = if self.address.is_ipv4() { 32 } else { 128 };
+        match self.bits == whole {
+            true => write!(f, "{}", self.address),
+            false => write!(f, "{}/{}", self.address, self.bits),
+        }
+    }
+}
+
+impl FlowPrefix {
+    fn is_same(&self, other: &FlowPrefix) -> bool {
+        [self.source, self.destination] == [other.source, other.destination]
+            && self.protocol == other.protocol
+            && self.interface == other.interface
+    }
+
+    /// Adds packets of the same prefix.
+    pub fn add(&mut self, later: &FlowPrefix) {
+        self.amount.add(later.amount);
+        self.least_flows = self.least_flows.max(later.least_flows);
+        self.cpu_ns = sum_of_known(self.cpu_ns, later.cpu_ns);
     }
 }
 
@@ -184,6 +251,15 @@ impl Flows {
     }
 }
 
+impl Flows {
+    /// Keeps the prefixes with the most packets, in this order.
+    pub fn keep_prefixes(&mut self) {
+        let size = |own: &FlowPrefix| (Reverse(own.amount.packets), own.source, own.destination);
+        self.prefixes.sort_by_key(size);
+        self.prefixes.truncate(MOST_PREFIXES);
+    }
+}
+
 fn sum_of_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
@@ -200,7 +276,8 @@ impl Section for Flows {
     }
 
     fn from_wire(wire: Flows, _: usize) -> Result<Self, Damaged> {
-        match wire.conversations.len() > MOST_CONVERSATIONS {
+        let is_long = wire.conversations.len() > MOST_CONVERSATIONS;
+        match is_long || wire.prefixes.len() > MOST_PREFIXES {
             true => Err(Damaged),
             false => Ok(wire),
         }
@@ -213,10 +290,19 @@ impl Section for Flows {
                 None => self.conversations.push(more.clone()),
             }
         }
+        for more in &later.prefixes {
+            match self.prefixes.iter_mut().find(|own| own.is_same(more)) {
+                Some(own) => own.add(more),
+                None => self.prefixes.push(more.clone()),
+            }
+        }
+        self.keep_prefixes();
         self.other.add(later.other);
         let plus = |own: &mut u64, more: u64| *own = own.saturating_add(more);
         plus(&mut self.packets, later.packets);
         plus(&mut self.bytes, later.bytes);
+        plus(&mut self.prefix_packets, later.prefix_packets);
+        plus(&mut self.prefix_bytes, later.prefix_bytes);
         plus(&mut self.lost_packets, later.lost_packets);
         plus(&mut self.lost_bytes, later.lost_bytes);
         plus(&mut self.malformed_packets, later.malformed_packets);
@@ -285,8 +371,9 @@ mod tests {
             sum.add(own.amount());
             cpu_ns += own.cpu_ns.unwrap();
         }
-        assert_eq!(sum.packets + flows.lost_packets, flows.packets);
-        assert_eq!(sum.bytes + flows.lost_bytes, flows.bytes);
+        let [packets, bytes] = [flows.prefix_packets, flows.prefix_bytes];
+        assert_eq!(sum.packets + packets + flows.lost_packets, flows.packets);
+        assert_eq!(sum.bytes + bytes + flows.lost_bytes, flows.bytes);
         assert_eq!(Some(cpu_ns), flows.rx_softirq_ns);
     }
 
@@ -319,6 +406,56 @@ mod tests {
         assert_eq!((first.ends[0], first.sent.packets), (end(1, 2), 4));
         assert_eq!((first.received.packets, first.cpu_ns), (8, Some(120)));
         assert_eq!(first.service(), Some("https"));
+    }
+
+    #[test]
+    fn prefixes_add_up_and_the_largest_stay() {
+        let subnet = |host| Subnet {
+            address: IpAddr::from([203, 0, host, 0]),
+            bits: 24,
+        };
+        let with = |host: u8, packets| {
+            let mut own = flows(Vec::new());
+            own.prefixes.push(FlowPrefix {
+                interface: "eth0".to_owned(),
+                protocol: 6,
+                source: subnet(host),
+                destination: Subnet {
+                    bits: 32,
+                    ..subnet(113)
+                },
+                amount: Amount {
+                    packets,
+                    bytes: 40 * packets,
+                },
+                least_flows: packets.min(256),
+                cpu_ns: None,
+            });
+            (own.prefix_packets, own.prefix_bytes) = (packets, 40 * packets);
+            own.packets += packets;
+            own.bytes += 40 * packets;
+            own
+        };
+        let mut sum = with(1, 90);
+        sum.add(&with(1, 20), &Columns::folded());
+        for host in 2..40 {
+            sum.add(&with(host, u64::from(host)), &Columns::folded());
+        }
+        sums_hold(&sum);
+        assert_eq!(sum.prefixes.len(), MOST_PREFIXES);
+        let first = &sum.prefixes[0];
+        assert_eq!((first.amount.packets, first.least_flows), (110, 90));
+        assert_eq!(first.source.to_string(), "203.0.1.0/24");
+        assert_eq!(first.destination.to_string(), "203.0.113.0");
+        let written = Snapshot {
+            sections: Sections {
+                flows: Some(sum),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        let read: Snapshot = codec::decode(&codec::encode(&written).unwrap()).unwrap();
+        assert_eq!(read, written);
     }
 
     #[test]

@@ -24,7 +24,9 @@ mod section;
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
-pub use flows::{Amount, Conversation, FlowEnd, FlowSort, MOST_CONVERSATIONS};
+pub use flows::{
+    Amount, Conversation, FlowEnd, FlowPrefix, FlowSort, MOST_CONVERSATIONS, MOST_PREFIXES, Subnet,
+};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};

@@ -67,7 +67,7 @@ fn own(answer: &Value) -> Vec<Value> {
     all.filter(is_own).cloned().collect()
 }
 
-/// What is listed, not listed and lost is all, and all time of the RX softirq is somebody's.
+/// What is listed, not listed, by prefix and lost is all, and all time of the RX softirq is somebody's.
 fn sums_hold(answer: &Value) -> Result<()> {
     let [mut packets, mut bytes] = ["packets", "bytes"].map(|name| number(&answer["other"], name));
     let mut cpu_ns = number(answer, "other_cpu_ns")?;
@@ -79,8 +79,8 @@ fn sums_hold(answer: &Value) -> Result<()> {
         cpu_ns += number(own, "cpu_ns")?;
     }
     let all = [
-        packets? + number(answer, "lost_packets")?,
-        bytes? + number(answer, "lost_bytes")?,
+        packets? + number(answer, "prefix_packets")? + number(answer, "lost_packets")?,
+        bytes? + number(answer, "prefix_bytes")? + number(answer, "lost_bytes")?,
         cpu_ns,
     ];
     let stated = [

@@ -39,9 +39,14 @@ pub const TESTS: &[Test] = &[
         body: cut_off,
     },
     Test {
-        name: "flow_table::what_a_full_table_loses_is_counted_and_sums_are_right",
+        name: "flow_table::flows_without_room_are_counted_by_prefix_and_sums_are_right",
         tools: &["ip"],
         body: full,
+    },
+    Test {
+        name: "flow_table::a_flood_of_prefixes_is_counted_by_the_end_that_is_one",
+        tools: &["ip"],
+        body: flood,
     },
     Test {
         name: "flow_table::an_xdp_program_that_is_there_stays_and_tc_sees_the_packets",
@@ -316,29 +321,92 @@ fn cut_off() -> Result<()> {
     Ok(())
 }
 
+/// Whatever was full, packets and bytes are those of flows, of prefixes, and of those lost.
+fn all_is_counted(measured: &Value) -> Result<()> {
+    let number = |value: &Value| value.as_u64().context("no number");
+    let totals = &measured["totals"];
+    for what in ["packets", "bytes"] {
+        let sum = |list: &str| -> u64 {
+            let rows = measured[list].as_array().into_iter().flatten();
+            rows.filter_map(|row| row[what].as_u64()).sum()
+        };
+        let others = number(&measured["not_listed"][what])?;
+        let lost = number(&totals[format!("lost_{what}")])?;
+        let all = number(&totals[what])?;
+        let found = sum("flows") + sum("prefixes") + others + lost;
+        ensure!(all == found, "{what}: {all}, not {found}: {totals}");
+    }
+    Ok(())
+}
+
+/// Packets of the prefixes of these lengths, and at least how many flows the largest has.
+fn by_prefix(measured: &Value, bits: [u64; 2]) -> [u64; 2] {
+    let rows = measured["prefixes"].as_array().into_iter().flatten();
+    let own = rows
+        .filter(|row| row["source"]["bits"] == bits[0] && row["destination"]["bits"] == bits[1]);
+    own.fold([0, 0], |[packets, flows], row| {
+        let number = |name: &str| row[name].as_u64().unwrap_or_default();
+        [
+            packets + number("packets"),
+            flows.max(number("least_flows")),
+        ]
+    })
+}
+
 fn full() -> Result<()> {
     let network = network()?;
     let flows = Flows::start(&network, &["--flows-max", "8"])?;
     let frame = |port: u16| {
         let udp = with_ports([port, 53], 8, &[0; 7]);
-        ethernet(&[], IPV4, &ipv4(0, 0, 17, &udp))
+        match port % 2 {
+            0 => ethernet(&[], IPV4, &ipv4(0, 0, 17, &udp)),
+            _ => ethernet(&[], IPV6, &ipv6(17, &udp)),
+        }
     };
     send(&network, &(1..=2_000).map(frame).collect::<Vec<_>>())?;
     let measured = flows.finish()?;
-    let number = |value: &Value| value.as_u64().context("no number");
+    all_is_counted(&measured)?;
     let totals = &measured["totals"];
-    for what in ["packets", "bytes"] {
-        let listed = measured["flows"].as_array().into_iter().flatten();
-        let listed: u64 = listed.filter_map(|flow| flow[what].as_u64()).sum();
-        let others = number(&measured["not_listed"][what])?;
-        let lost = number(&totals[format!("lost_{what}")])?;
-        let all = number(&totals[what])?;
-        ensure!(all == listed + others + lost, "{what}: {measured}");
-        ensure!(lost > 0, "nothing is lost: {measured}");
+    ensure!(totals["packets"].as_u64() >= Some(2_000), "{totals}");
+    ensure!(totals["lost_packets"] == 0, "{totals}");
+    for bits in [[24, 32], [48, 128]] {
+        let [packets, flows] = by_prefix(&measured, bits);
+        ensure!(packets > 500 && packets <= 1_000, "{bits:?}: {measured}");
+        ensure!(flows > 100 && flows <= 256, "{flows} flows");
     }
-    ensure!(number(&totals["packets"])? >= 2_000, "{totals}");
     let notes = measured["notes"].to_string();
     ensure!(notes.contains("because the table was full"), "{notes}");
+    Ok(())
+}
+
+fn flood() -> Result<()> {
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-max", "8", "--flows-at", "xdp"])?;
+    let udp = with_ports(PORTS, 8, &[0; 7]);
+    let frame = ethernet(&[], IPV4, &ipv4(0, 0, 17, &udp));
+    // As many networks, and then as many hosts, as the tables of prefixes cannot hold, also if one of
+    // the intervals ends within.
+    let from = |number: u16| {
+        let mut frame = frame.clone();
+        frame[27..29].copy_from_slice(&number.to_be_bytes());
+        frame
+    };
+    let to = |number: u16| {
+        let mut frame = frame.clone();
+        frame[32..34].copy_from_slice(&number.to_be_bytes());
+        frame
+    };
+    let frames: Vec<_> = (0..4_000).map(from).chain((0..2_000).map(to)).collect();
+    send(&network, &frames)?;
+    let measured = flows.finish()?;
+    all_is_counted(&measured)?;
+    for bits in [[24, 32], [0, 32], [24, 0]] {
+        let [packets, flows] = by_prefix(&measured, bits);
+        ensure!(packets > 0 && flows > 0, "{bits:?}: {measured}");
+    }
+    let [packets, flows] = by_prefix(&measured, [0, 32]);
+    ensure!(packets > 1_000 && flows > 200, "{packets} {flows}");
+    ensure!(measured["totals"]["lost_packets"] == 0, "{measured}");
     Ok(())
 }
 

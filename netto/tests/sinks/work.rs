@@ -3,8 +3,8 @@
 
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, Amount, Conversation, FlowEnd, GroupKind, GroupLatency, MissingPoint, PointLatency,
-    Program, Programs,
+    About, Amount, Conversation, FlowEnd, FlowPrefix, GroupKind, GroupLatency, MissingPoint,
+    PointLatency, Program, Programs, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -82,8 +82,28 @@ pub fn flows() -> Flows {
             packets: 2,
             bytes: 120,
         },
-        packets: 39,
-        bytes: 3_700,
+        prefixes: vec![FlowPrefix {
+            interface: "eth0".to_owned(),
+            protocol: 6,
+            source: Subnet {
+                address: [203, 0, 113, 0].into(),
+                bits: 24,
+            },
+            destination: Subnet {
+                address: [192, 0, 2, 1].into(),
+                bits: 32,
+            },
+            amount: Amount {
+                packets: 5,
+                bytes: 200,
+            },
+            least_flows: 4,
+            cpu_ns: Some(500),
+        }],
+        prefix_packets: 5,
+        prefix_bytes: 200,
+        packets: 44,
+        bytes: 3_900,
         lost_packets: 1,
         lost_bytes: 60,
         malformed_packets: 1,

@@ -17,6 +17,14 @@ const TALK: (&str, usize, &str) = (
 );
 const PLACE: (&str, usize, &str) = ("place", 1, "Interface, outer and inner VLAN.");
 
+const PACKETS: (&str, usize, &str) = ("packets", 1, "On the wire.");
+const BYTES: (&str, usize, &str) = ("bytes", 1, "Of IP packets.");
+const FIRST: (&str, usize, &str) = ("first_ns", 1, "When the first was seen.");
+const LAST: (&str, usize, &str) = ("last_ns", 1, "When the last was seen.");
+const FLAGS: (&str, usize, &str) = ("tcp_flags", 1, "All that were seen.");
+const DSCPS: (&str, usize, &str) = ("dscps", 1, "One bit for each that was seen.");
+const TTLS: (&str, usize, &str) = ("ttls", 4, "One bit for each that was seen.");
+
 fn main() -> anyhow::Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
     let out_dir = out_dir.context("cargo sets OUT_DIR")?;
@@ -40,6 +48,15 @@ fn main() -> anyhow::Result<()> {
                 50,
                 "Place of the CPU in it: a flow has an entry for each CPU.",
             ),
+            number(
+                "FLOWS_FORM_BIT",
+                44,
+                "Place of the form in it: 0 for a flow, else which prefix it is.",
+            ),
+            number("FLOWS_VERSIONS", 7, "Bits of the version of IP."),
+            number("FLOWS_OF_ENDS", 1, "Form: a prefix of sources to an address."),
+            number("FLOWS_OF_DESTINATION", 2, "Form: any source to an address."),
+            number("FLOWS_OF_SOURCE", 3, "Form: a prefix of sources to anywhere."),
             number("FLOWS_SETS", 4, "Sets of totals of a CPU."),
             number(
                 "FLOWS_SENT_BIT",
@@ -72,14 +89,24 @@ fn main() -> anyhow::Result<()> {
             Record {
                 name: "flow",
                 about: "What is counted of a flow.",
+                fields: &[PACKETS, BYTES, FIRST, LAST, FLAGS, DSCPS, TTLS, END],
+            },
+            Record {
+                name: "flow_prefix",
+                about: "What is counted of a prefix: first what is counted of a flow.",
                 fields: &[
-                    ("packets", 1, "On the wire."),
-                    ("bytes", 1, "Of IP packets."),
-                    ("first_ns", 1, "When the first was seen."),
-                    ("last_ns", 1, "When the last was seen."),
-                    ("tcp_flags", 1, "All that were seen."),
-                    ("dscps", 1, "One bit for each that was seen."),
-                    ("ttls", 4, "One bit for each that was seen."),
+                    PACKETS,
+                    BYTES,
+                    FIRST,
+                    LAST,
+                    FLAGS,
+                    DSCPS,
+                    TTLS,
+                    (
+                        "classes",
+                        4,
+                        "Of 256 classes of flows by their keys, a bit for each that was seen.",
+                    ),
                     END,
                 ],
             },
@@ -127,6 +154,11 @@ fn main() -> anyhow::Result<()> {
                         "one_in",
                         1,
                         "One in so many packets is sampled for the table.",
+                    ),
+                    (
+                        "full",
+                        2,
+                        "Of each table, a bit if it has been full, and one for each form of prefix.",
                     ),
                 ],
             },

@@ -67,16 +67,31 @@ pub fn of(snapshot: &Snapshot) -> String {
         other.add(own.amount());
         other_cpu_ns = other_cpu_ns.map(|ns| ns + own.cpu_ns.unwrap_or(0));
     }
+    for own in &flows.prefixes {
+        let (from, to) = (own.source.to_string(), own.destination.to_string());
+        let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
+        let what = format!("{protocol}, at least {least} flows");
+        other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));
+        line([&from, &to, &what], own.amount, None, own.cpu_ns);
+    }
     if other.packets > 0 || other_cpu_ns.is_some_and(|ns| ns > 0) {
         line(["others", "", ""], other, None, other_cpu_ns);
     }
     html.push_str("</tbody></table>");
+    if flows.prefix_packets > 0 {
+        let packets = count(flows.prefix_packets);
+        let _ = write!(
+            html,
+            "<p class=\"basis\">{packets} packets are counted by prefix, because there were too many \
+             flows.</p>"
+        );
+    }
     if flows.lost_packets > 0 {
         let lost = count(flows.lost_packets);
         let _ = write!(
             html,
-            "<p class=\"basis\">{lost} packets are in no conversation, because there were too many \
-             flows.</p>"
+            "<p class=\"basis\">{lost} packets are in no conversation and in no prefix, because there \
+             were too many flows.</p>"
         );
     }
     html
@@ -92,24 +107,26 @@ fn end(end: FlowEnd) -> String {
 
 /// The service, or else the protocol.
 fn service(own: &Conversation) -> String {
-    let protocol = match own.protocol {
+    let service = own.service().map(str::to_owned);
+    service.unwrap_or_else(|| protocol(own.protocol))
+}
+
+fn protocol(number: u8) -> String {
+    match number {
         1 => "icmp",
         2 => "igmp",
         6 => "tcp",
         17 => "udp",
         58 => "icmpv6",
-        _ => "",
-    };
-    match (own.service(), protocol) {
-        (Some(service), _) => service.to_owned(),
-        (None, "") => format!("protocol {}", own.protocol),
-        (None, name) => name.to_owned(),
+        _ => return format!("protocol {number}"),
     }
+    .to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use metrics_common::Flows;
+    use metrics_common::sections::{FlowPrefix, Subnet};
 
     use super::*;
     use crate::fixture;
@@ -165,6 +182,30 @@ mod tests {
         let others = "others</th><td></td><td></td><td>8.00</td><td>40</td><td>18.0</td>";
         assert!(html.contains(others), "{html}");
         assert!(html.contains("1 packets are in no conversation"), "{html}");
+        let subnet = |last, bits| Subnet {
+            address: [203, 0, 113, last].into(),
+            bits,
+        };
+        flows.prefixes.push(FlowPrefix {
+            interface: "eth0".to_owned(),
+            protocol: 6,
+            source: subnet(0, 24),
+            destination: subnet(9, 32),
+            amount: Amount {
+                packets: 10,
+                bytes: 500_000,
+            },
+            least_flows: 250,
+            cpu_ns: Some(10_000_000),
+        });
+        flows.prefix_packets = 11;
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "203.0.113.0/24</th><td>203.0.113.9</td><td>tcp, at least 250 flows</td>\
+                   <td>1.00</td><td>20</td><td>2.0</td>";
+        assert!(html.contains(row), "{html}");
+        assert!(html.contains("<td>40</td><td>16.0</td>"), "{html}");
+        assert!(html.contains("11 packets are counted by prefix"), "{html}");
         // Where only a part was sampled, each says how far it may be off; without time no column.
         flows.one_in = 10;
         flows.conversations[0].sampled_packets = 1;

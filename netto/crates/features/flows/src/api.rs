@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::sections::{Amount, Columns, Conversation, FlowEnd, FlowSort, Section};
+use metrics_common::sections::{
+    Amount, Columns, Conversation, FlowEnd, FlowPrefix, FlowSort, Section,
+};
 use metrics_common::{Flows, Info};
 use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
 use netto_questions::selection::{Form, Selection, Sort};
@@ -31,6 +33,8 @@ struct AnswerView<'a> {
     one_in: u64,
     packets: u64,
     bytes: u64,
+    prefix_packets: u64,
+    prefix_bytes: u64,
     lost_packets: u64,
     lost_bytes: u64,
     malformed_packets: u64,
@@ -39,6 +43,7 @@ struct AnswerView<'a> {
     ended: u64,
     rx_softirq_ns: Option<u64>,
     conversations: Vec<ConversationView<'a>>,
+    prefixes: Vec<PrefixView<'a>>,
     other: Amount,
     other_cpu_ns: Option<u64>,
 }
@@ -56,6 +61,13 @@ struct ConversationView<'a> {
     sampled_packets: u64,
     margin_ratio: Option<f64>,
     cpu_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct PrefixView<'a> {
+    #[serde(flatten)]
+    own: &'a FlowPrefix,
+    protocol_name: Option<&'static str>,
 }
 
 impl<'a> ConversationView<'a> {
@@ -112,6 +124,8 @@ fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
         one_in: flows.one_in,
         packets: flows.packets,
         bytes: flows.bytes,
+        prefix_packets: flows.prefix_packets,
+        prefix_bytes: flows.prefix_bytes,
         lost_packets: flows.lost_packets,
         lost_bytes: flows.lost_bytes,
         malformed_packets: flows.malformed_packets,
@@ -124,13 +138,21 @@ fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
             .iter()
             .map(ConversationView::of)
             .collect(),
+        prefixes: flows
+            .prefixes
+            .iter()
+            .map(|own| PrefixView {
+                own,
+                protocol_name: protocol_name(own.protocol),
+            })
+            .collect(),
         other: flows.other,
         other_cpu_ns: flows.other_cpu_ns,
     }
 }
 
-/// A line for each conversation, and one for all others, whose amount is in the columns of what was
-/// sent; what is not known is empty.
+/// A line for each conversation, one for each prefix of flows without room, and one for all others; the
+/// amounts of the latter two are in the columns of what was sent; what is not known is empty.
 fn csv(flows: Option<&Flows>) -> String {
     let mut text = COLUMNS.to_owned();
     let Some(flows) = flows else {
@@ -159,6 +181,18 @@ fn csv(flows: Option<&Flows>) -> String {
             number(own.cpu_ns),
         );
     }
+    for own in &flows.prefixes {
+        let Amount { packets, bytes } = own.amount;
+        let _ = writeln!(
+            text,
+            "{},,{},{},,{},,,{packets},{bytes},,,,{}",
+            quoted(&own.interface),
+            own.protocol,
+            own.source,
+            own.destination,
+            number(own.cpu_ns),
+        );
+    }
     let Amount { packets, bytes } = flows.other;
     let cpu_ns = number(flows.other_cpu_ns);
     let _ = writeln!(text, "other,,,,,,,,{packets},{bytes},,,,{cpu_ns}");
@@ -177,6 +211,7 @@ fn quoted(name: &str) -> String {
 mod tests {
     use std::net::IpAddr;
 
+    use metrics_common::sections::Subnet;
     use metrics_common::{Snapshot, fixture};
     use serde_json::Value;
 
@@ -204,6 +239,13 @@ mod tests {
         }
     }
 
+    fn subnet(address: [u8; 4], bits: u8) -> Subnet {
+        Subnet {
+            address: address.into(),
+            bits,
+        }
+    }
+
     fn asked(query: &str) -> Vec<u8> {
         let question = API.questions[0];
         let selection = question.parse(query, "").unwrap();
@@ -211,6 +253,20 @@ mod tests {
             conversations: ports.map(|port| conversation(port, port.into())).to_vec(),
             packets: ports.into_iter().map(u64::from).sum(),
             one_in: 1,
+            prefixes: vec![FlowPrefix {
+                interface: "eth0".to_owned(),
+                protocol: 6,
+                source: subnet([203, 0, 113, 0], 24),
+                destination: subnet([192, 0, 2, 1], 32),
+                amount: Amount {
+                    packets: 7,
+                    bytes: 280,
+                },
+                least_flows: ports[1].into(),
+                cpu_ns: None,
+            }],
+            prefix_packets: 7,
+            prefix_bytes: 280,
             rx_softirq_ns: Some(9),
             ..Flows::default()
         };
@@ -238,6 +294,12 @@ mod tests {
         assert_eq!(ports(&by_bytes), [1, 2, 5]);
         assert_eq!(by_bytes["packets"], 10);
         assert_eq!(by_bytes["rx_softirq_ns"], 18);
+        let prefix = &by_bytes["prefixes"][0];
+        assert_eq!(
+            (&prefix["amount"]["packets"], &prefix["least_flows"]),
+            (&14.into(), &5.into())
+        );
+        assert_eq!(prefix["protocol_name"], "tcp");
         assert_eq!(by_bytes["conversations"][0]["service"], "https");
         let two = answer("sort=packets&limit=2");
         assert_eq!(ports(&two), [5, 2]);
@@ -251,12 +313,15 @@ mod tests {
     fn csv_has_a_line_for_each_and_one_for_the_others() {
         let text = String::from_utf8(asked("format=csv&limit=1")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 4);
         let line = "\"a,b\",7.8,6,192.0.2.1,1,192.0.2.2,443,https,1,1000,0,0,1,1";
         assert_eq!(lines[1], line);
-        assert!(lines[2].starts_with("other,"), "{}", lines[2]);
+        assert_eq!(lines[2], "eth0,,6,203.0.113.0/24,,192.0.2.1,,,14,560,,,,");
+        assert!(lines[3].starts_with("other,"), "{}", lines[3]);
         let columns = lines[0].split(',').count();
-        assert_eq!(lines[2].split(',').count(), columns);
+        for line in &lines[2..] {
+            assert_eq!(line.split(',').count(), columns);
+        }
     }
 
     #[test]

@@ -18,9 +18,9 @@ use crate::capture;
 use crate::conversations::{self, Sort};
 use crate::kernel::collector::Collector;
 use crate::options::TableArgs;
-use crate::records::{LeftOut, Records};
+use crate::records::Records;
 use crate::report::Measured;
-use crate::table::{Record, Table};
+use crate::table::Table;
 
 /// Length of an interval: how long a flow is in the kernel's table.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl FlowsArgs {
         }
         let flows = records.listed.iter().map(|own| (own.key, own.counts));
         let conversations = conversations::of(flows, self.sort);
-        write(&measured.table(&conversations, self.top, None, &records.left_out))
+        write(&measured.table(&conversations, self.top, None, records))
     }
 }
 
@@ -173,6 +173,11 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
         for (key, counts) in drained.flows() {
             table.take(key, counts);
         }
+        if is_live {
+            // Of the newest interval, as all that is shown.
+            records.prefixes.clear();
+        }
+        records.add_prefixes(&drained.prefixes);
         table.expire(monotonic_ns());
         measured.totals += drained.sum();
         // The clock of the day may have been set.
@@ -185,7 +190,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             return Ok(());
         }
         if is_live {
-            show(args, &measured, &table, &ended, seconds)?;
+            show(args, &measured, &table, &records, ended.len(), seconds)?;
         } else {
             records.extend(ended);
         }
@@ -201,13 +206,14 @@ fn show(
     args: &FlowsArgs,
     measured: &Measured,
     table: &Table,
-    ended: &[Record],
+    records: &Records,
+    over: usize,
     seconds: f64,
 ) -> anyhow::Result<()> {
     let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
     let conversations = conversations::of(under_way, args.sort);
-    let text = measured.table(&conversations, args.top, Some(seconds), &LeftOut::default());
-    let (count, over) = (table.under_way().len(), ended.len());
+    let text = measured.table(&conversations, args.top, Some(seconds), records);
+    let count = table.under_way().len();
     write(&format!(
         "{HOME}{text}\n{count} flows under way, {over} have ended\n"
     ))

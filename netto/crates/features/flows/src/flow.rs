@@ -7,6 +7,8 @@ use crate::abi;
 
 /// Bits of the direction in a key.
 const DIRECTIONS: usize = (1 << (abi::FLOWS_CPU_BIT - abi::FLOWS_DIRECTION_BIT)) - 1;
+/// Bits of the form in a key.
+const FORMS: usize = 3;
 /// Words of a key, which is the begin of a parsed packet.
 pub(crate) const KEY_WORDS: usize = abi::FLOW_PACKET_IP_BYTES;
 
@@ -88,7 +90,22 @@ impl Key {
 
     /// Version of IP.
     fn version(&self) -> u8 {
-        self.talk(40) as u8
+        self.talk(40) as u8 & abi::FLOWS_VERSIONS as u8
+    }
+
+    /// How many bits of its source and of its destination it has, if it is of all flows between
+    /// prefixes.
+    pub(crate) fn prefix_bits(&self) -> Option<[u8; 2]> {
+        let (prefix, whole) = match self.version() {
+            4 => (24, 32),
+            _ => (48, 128),
+        };
+        match self.talk(abi::FLOWS_FORM_BIT as u32) as usize & FORMS {
+            abi::FLOWS_OF_ENDS => Some([prefix, whole]),
+            abi::FLOWS_OF_DESTINATION => Some([0, whole]),
+            abi::FLOWS_OF_SOURCE => Some([prefix, 0]),
+            _ => None,
+        }
     }
 
     pub(crate) fn source(&self) -> IpAddr {
@@ -144,6 +161,33 @@ impl Key {
         self
     }
 
+    /// The same as the programs make it of all flows between prefixes with so many bits.
+    #[cfg(test)]
+    pub(crate) fn aggregated(mut self, bits: [u8; 2]) -> Key {
+        let form = match bits {
+            [0, _] => abi::FLOWS_OF_DESTINATION,
+            [_, 0] => abi::FLOWS_OF_SOURCE,
+            _ => abi::FLOWS_OF_ENDS,
+        };
+        let talk = &mut self.0[abi::FLOW_PACKET_TALK];
+        *talk = *talk >> 32 << 32 | (form as u64) << abi::FLOWS_FORM_BIT;
+        for (at, bits) in [abi::FLOW_PACKET_SOURCE, abi::FLOW_PACKET_DESTINATION]
+            .into_iter()
+            .zip(bits)
+        {
+            let mut own = address([self.0[at], self.0[at + 1]]).octets();
+            if self.version() == 4 {
+                own[12 + usize::from(bits / 8)..].fill(0);
+            } else {
+                own[usize::from(bits / 8)..].fill(0);
+            }
+            let (words, _) = own.as_chunks::<8>();
+            self.0[at] = u64::from_ne_bytes(words[0]);
+            self.0[at + 1] = u64::from_ne_bytes(words[1]);
+        }
+        self
+    }
+
     /// 0 of packets from a file.
     pub(crate) fn interface(&self) -> u32 {
         self.place(0) as u32
@@ -173,6 +217,13 @@ impl Counts {
             dscps: words[abi::FLOW_DSCPS],
             ttls,
         })
+    }
+
+    /// Of how many flows at least the counts of a prefix are, in the bytes of its table.
+    pub(crate) fn classes(bytes: &[u8]) -> Option<u64> {
+        let words: [u64; abi::FLOW_PREFIX_END] = words(bytes)?;
+        let classes = &words[abi::FLOW_PREFIX_CLASSES..];
+        Some(classes.iter().map(|own| u64::from(own.count_ones())).sum())
     }
 
     /// Adds later packets of the same flow.

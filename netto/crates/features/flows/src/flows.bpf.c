@@ -11,6 +11,7 @@
 #define XDP_PASS 2
 #define TCX_NEXT -1
 #define BPF_NOEXIST 1
+#define E2BIG 7
 /* Bytes of headers that are asked for where they lie in pages. */
 #define FLOWS_PULLED 512u
 
@@ -39,6 +40,31 @@ struct {
 	__uint(key_size, sizeof(__u32));
 	__array(values, struct flows_table);
 } flows_tables SEC(".maps") = { .values = { &flows_one, &flows_two } };
+
+/*
+ * Packets of flows for which a table has no room, by prefix: of each form two, as of the tables. Each
+ * form has a room of its own.
+ */
+struct flows_prefixes {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set before load */
+	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
+	__uint(value_size, sizeof(struct netto_flow_prefix));
+};
+struct flows_prefixes flows_ends_one SEC(".maps"), flows_ends_two SEC(".maps"),
+	flows_to_one SEC(".maps"), flows_to_two SEC(".maps"), flows_from_one SEC(".maps"),
+	flows_from_two SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 6);
+	__uint(key_size, sizeof(__u32));
+	__array(values, struct flows_prefixes);
+} flows_aggregates SEC(".maps") = {
+	.values = { &flows_ends_one, &flows_ends_two, &flows_to_one, &flows_to_two, &flows_from_one,
+		    &flows_from_two },
+};
+static const struct netto_flow_prefix flows_no_prefix;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -78,6 +104,18 @@ static __always_inline void flows_mark(__u64 *marks, __u64 mark)
 		__sync_fetch_and_or(marks, mark);
 }
 
+static __always_inline bool flows_is_full(struct netto_flows_control *control, __u32 number,
+					  __u32 form)
+{
+	return *(volatile __u64 *)&control->full[number & 1] >> form & 1;
+}
+
+static __always_inline void flows_set_full(struct netto_flows_control *control, __u32 number,
+					   __u32 form)
+{
+	flows_mark(&control->full[number & 1], 1ULL << form);
+}
+
 static __always_inline void flows_update(struct netto_flow *flow, const struct netto_flow_packet *packet,
 					 __u64 packets, __u64 bytes, __u64 now)
 {
@@ -89,18 +127,25 @@ static __always_inline void flows_update(struct netto_flow *flow, const struct n
 	flows_mark(&flow->ttls[packet->ttl >> 6 & 3], 1ULL << (packet->ttl & 63));
 }
 
-/* Returns whether the packet is in the table. */
-static __always_inline bool flows_record(const struct netto_flow_packet *packet, __u64 packets,
+/*
+ * Returns whether the packet is in the table. Once a table was full, no flow is added to it until it is
+ * emptied: each search for room takes long.
+ */
+static __always_inline bool flows_record(struct netto_flows_control *control,
+					 const struct netto_flow_packet *packet, __u64 packets,
 					 __u64 bytes, __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), ttl = 1ULL << (packet->ttl & 63);
 	__u32 group = packet->ttl >> 6 & 3;
 	void *table = bpf_map_lookup_elem(&flows_tables, &number);
 	struct netto_flow *flow;
+	long error;
 
 	if (!table)
 		return false;
 	flow = bpf_map_lookup_elem(table, packet);
+	if (!flow && flows_is_full(control, number, 0))
+		return false;
 	if (!flow) {
 		struct netto_flow fresh = {
 			.packets = packets,
@@ -117,15 +162,103 @@ static __always_inline bool flows_record(const struct netto_flow_packet *packet,
 			},
 		};
 
-		if (!bpf_map_update_elem(table, packet, &fresh, BPF_NOEXIST))
+		error = bpf_map_update_elem(table, packet, &fresh, BPF_NOEXIST);
+		if (!error)
 			return true;
-		/* Another CPU was faster, or the table is full. */
+		if (error == -E2BIG)
+			flows_set_full(control, number, 0);
+		/* Another program of this CPU was faster, or the table is full. */
 		flow = bpf_map_lookup_elem(table, packet);
 		if (!flow)
 			return false;
 	}
 	flows_update(flow, packet, packets, bytes, now);
 	return true;
+}
+
+/* A number of 8 bits by which flows of a prefix are told from each other. */
+static __always_inline __u32 flows_class(const struct netto_flow_packet *packet)
+{
+	__u64 mixed = packet->source[0] ^ packet->destination[0] << 1;
+
+	mixed = (mixed ^ packet->source[1]) * 0x9e3779b97f4a7c15ULL;
+	mixed = (mixed ^ mixed >> 29 ^ packet->destination[1]) * 0xbf58476d1ce4e5b9ULL;
+	mixed = (mixed ^ mixed >> 32 ^ (packet->talk & FLOWS_OF_FIRST_FRAGMENT)) *
+		0x94d049bb133111ebULL;
+	return mixed >> 56;
+}
+
+/* Keeps the first 24 bits of an IPv4 address, or 48 of an IPv6 address. */
+static __always_inline void flows_mask(__u64 *address, bool is_ipv4)
+{
+	if (is_ipv4) {
+		((__u8 *)address)[15] = 0;
+		return;
+	}
+	((__u8 *)address)[6] = 0;
+	((__u8 *)address)[7] = 0;
+	address[1] = 0;
+}
+
+static __always_inline void flows_clear(__u64 *address, bool is_ipv4)
+{
+	address[0] = 0;
+	address[1] = is_ipv4 ? FLOWS_MAPPED : 0;
+}
+
+/*
+ * Counts a packet that the table has no room for to the prefix of its source and its destination;
+ * to its destination alone where there are too many prefixes; to the prefix alone where there are too
+ * many destinations. Returns whether there is room in one of these.
+ */
+static __noinline bool flows_aggregate(struct netto_flows_control *control,
+				       struct netto_flow_packet *packet, __u64 packets, __u64 bytes,
+				       __u32 number)
+{
+	__u64 now = bpf_ktime_get_ns(), prefix[2];
+	__u32 class;
+	bool is_ipv4;
+
+	if (!control || !packet)
+		return false;
+	class = flows_class(packet);
+	is_ipv4 = (packet->talk >> 40 & NETTO_FLOWS_VERSIONS) == 4;
+	packet->talk &= ~0xffffffffULL;
+	flows_mask(packet->source, is_ipv4);
+	__builtin_memcpy(prefix, packet->source, sizeof(prefix));
+	for (__u32 form = NETTO_FLOWS_OF_ENDS; form <= NETTO_FLOWS_OF_SOURCE; form++) {
+		__u32 at = (form - 1) * 2 + (number & 1);
+		void *table = bpf_map_lookup_elem(&flows_aggregates, &at);
+		struct netto_flow_prefix *found;
+
+		if (!table)
+			return false;
+		packet->talk &= ~(3ULL << NETTO_FLOWS_FORM_BIT);
+		packet->talk |= (__u64)form << NETTO_FLOWS_FORM_BIT;
+		if (form == NETTO_FLOWS_OF_DESTINATION)
+			flows_clear(packet->source, is_ipv4);
+		if (form == NETTO_FLOWS_OF_SOURCE) {
+			__builtin_memcpy(packet->source, prefix, sizeof(prefix));
+			flows_clear(packet->destination, is_ipv4);
+		}
+		found = bpf_map_lookup_elem(table, packet);
+		if (!found && !flows_is_full(control, number, form)) {
+			long error =
+				bpf_map_update_elem(table, packet, &flows_no_prefix, BPF_NOEXIST);
+
+			if (error == -E2BIG)
+				flows_set_full(control, number, form);
+			found = bpf_map_lookup_elem(table, packet);
+		}
+		if (!found)
+			continue;
+		if (!found->first_ns)
+			found->first_ns = now;
+		flows_update((struct netto_flow *)found, packet, packets, bytes, now);
+		flows_mark(&found->classes[class >> 6 & 3], 1ULL << (class & 63));
+		return true;
+	}
+	return false;
 }
 
 /* Gives later fragments the ports of the first. */
@@ -183,7 +316,8 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 		flows_add(&totals->passed_packets, &totals->passed_bytes, segments, bytes);
 		return;
 	}
-	if (!flows_record(packet, segments, bytes, number))
+	if (!flows_record(control, packet, segments, bytes, number) &&
+	    !flows_aggregate(control, packet, segments, bytes, number))
 		flows_add(&totals->lost_packets, &totals->lost_bytes, segments, bytes);
 }
 

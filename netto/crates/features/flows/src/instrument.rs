@@ -20,6 +20,7 @@ use crate::talkers::{self, Received};
 /// Topics of notes.
 const SAMPLED: &str = "flows, sampled";
 const LOST: &str = "flows, lost";
+const FLOOD: &str = "flows, by prefix";
 
 /// Its programs; an event is a packet that is sampled.
 const GROUP: ProbeGroup = ProbeGroup {
@@ -49,7 +50,7 @@ pub(crate) fn start(
     platform: &mut Platform,
     options: &FeatureOptions,
 ) -> anyhow::Result<Box<dyn Instrument>> {
-    for topic in [SAMPLED, LOST] {
+    for topic in [SAMPLED, LOST, FLOOD] {
         platform.tell(topic, None);
     }
     let Some(request) = options.of::<Request>(NAME) else {
@@ -78,7 +79,7 @@ pub(crate) fn start(
 impl FlowCounter {
     /// Keeps the programs within the budget in the next interval.
     fn keep_to_budget(&mut self, tick: &mut Tick<'_>, drained: &Drained) {
-        let loads: Vec<Load> = drained.totals.iter().map(Load::of).collect();
+        let loads = Load::of(drained);
         let of_cpu = |cpu: &u32| loads.get(*cpu as usize).map_or(0, Load::events);
         let events = tick.cpus.iter().map(of_cpu).collect();
         let platform = &mut *tick.platform;
@@ -131,12 +132,17 @@ impl Instrument for FlowCounter {
         flows.active = self.table.under_way().len() as u64;
         flows.ended = self.table.take_ended().len() as u64;
         flows.one_in = one_in;
-        let lost = (flows.lost_packets > 0).then(|| {
+        let flood = (flows.prefix_packets > 0).then(|| {
             let most = self.most_flows;
             format!(
-                "Packets are in no flow, because more than {most} flows had packets in an interval: \
-                 --flows-max sets how many may. Totals have all."
+                "Packets are counted by prefix, not to flows, because more than {most} flows had \
+                 packets in an interval: --flows-max sets how many may."
             )
+        });
+        tick.platform.tell(FLOOD, flood);
+        let lost = (flows.lost_packets > 0).then(|| {
+            "Packets are in no flow and in no prefix: both tables were full. Totals have all."
+                .to_owned()
         });
         tick.platform.tell(LOST, lost);
         sections.flows = Some(flows);

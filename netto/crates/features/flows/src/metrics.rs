@@ -28,9 +28,16 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_flow_lost_packets_total",
         Unit::Count("packet"),
-        "Those of these packets that are in no flow, because there were too many flows.",
+        "Those of these packets that are in no flow and in no prefix, because there were too many.",
         &[],
         |inputs, out| push(inputs, out, |flows| flows.lost_packets),
+    ),
+    Family::counter(
+        "netto_flow_prefix_packets_total",
+        Unit::Count("packet"),
+        "Those of these packets that are counted by prefix, because there were too many flows.",
+        &[],
+        |inputs, out| push(inputs, out, |flows| flows.prefix_packets),
     ),
     Family::counter(
         "netto_flow_malformed_frames_total",

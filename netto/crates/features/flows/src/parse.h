@@ -66,9 +66,10 @@ static __always_inline __u32 flows_u32(const __u8 *at)
 }
 
 /* An IPv4 address as the second word of the IPv6 address that it is mapped to. */
+#define FLOWS_MAPPED 0xffff0000ULL
 static __always_inline __u64 flows_mapped(const __u8 *at)
 {
-	return 0xffff0000ULL | (__u64)FLOWS_LOAD(__u32, at) << 32;
+	return FLOWS_MAPPED | (__u64)FLOWS_LOAD(__u32, at) << 32;
 }
 
 static __always_inline bool flows_is_tag(__u32 type)

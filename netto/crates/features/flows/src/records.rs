@@ -1,15 +1,24 @@
 //! The records of a measurement that is shown at its end, up to a bound; what is beyond it is counted.
 //! Pure.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
+use crate::flow::{Counts, Key};
+use crate::kernel::collector::Prefix;
 use crate::table::Record;
+
+/// Most prefixes that are listed.
+const MOST_PREFIXES: usize = 10_000;
 
 /// Records, and what had no room.
 #[derive(Debug)]
 pub(crate) struct Records {
     most: usize,
     pub listed: Vec<Record>,
+    /// What came of flows without room, and how many flows it were at least.
+    pub prefixes: HashMap<Key, (Counts, u64)>,
     pub left_out: LeftOut,
 }
 
@@ -27,8 +36,34 @@ impl Records {
         Records {
             most,
             listed: Vec::new(),
+            prefixes: HashMap::new(),
             left_out: LeftOut::default(),
         }
+    }
+
+    /// Adds what came by prefix.
+    pub(crate) fn add_prefixes(&mut self, prefixes: &[Prefix]) {
+        for Prefix { part, flows } in prefixes {
+            let has_room = self.prefixes.len() < MOST_PREFIXES;
+            match self.prefixes.get_mut(&part.key) {
+                Some((counts, least_flows)) => {
+                    counts.add(&part.counts);
+                    *least_flows = (*least_flows).max(*flows);
+                }
+                None if has_room => {
+                    self.prefixes.insert(part.key, (part.counts, *flows));
+                }
+                None => self.left_out.add(&part.counts),
+            }
+        }
+    }
+}
+
+impl LeftOut {
+    fn add(&mut self, counts: &Counts) {
+        self.records += 1;
+        self.packets += counts.packets;
+        self.bytes += counts.bytes;
     }
 }
 
@@ -39,9 +74,7 @@ impl Extend<Record> for Records {
                 self.listed.push(record);
                 continue;
             }
-            self.left_out.records += 1;
-            self.left_out.packets += record.counts.packets;
-            self.left_out.bytes += record.counts.bytes;
+            self.left_out.add(&record.counts);
         }
     }
 }

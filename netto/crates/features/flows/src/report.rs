@@ -1,8 +1,10 @@
 //! What `netto flows` prints: a table of conversations, or all flows as JSON. Pure.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use metrics_common::sections::Subnet;
 use serde::Serialize;
 
 use crate::conversations::{Amount, Conversation, EndPoint};
@@ -10,6 +12,7 @@ use crate::flow::Direction;
 use crate::kernel::collector::Totals;
 use crate::records::{LeftOut, Records};
 use crate::table::{End, Record};
+use crate::talkers::subnets;
 
 /// Names of TCP's flags by their bits, from the lowest.
 const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
@@ -38,7 +41,28 @@ struct Json<'a> {
     totals: Totals,
     not_listed: LeftOut,
     notes: Vec<String>,
+    prefixes: Vec<Prefix<'a>>,
     flows: Vec<Flow<'a>>,
+}
+
+/// Packets of flows for which the table had no room.
+#[derive(Debug, Serialize)]
+struct Prefix<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'static str>,
+    vlans: Vec<u16>,
+    protocol: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_name: Option<&'static str>,
+    source: Subnet,
+    destination: Subnet,
+    packets: u64,
+    bytes: u64,
+    least_flows: u64,
+    first_unix_ns: u64,
+    last_unix_ns: u64,
 }
 
 /// A record as JSON. What its protocol does not have is absent.
@@ -82,11 +106,37 @@ impl Measured {
         found.map(|(_, name)| name.as_str())
     }
 
+    fn prefixes<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = Prefix<'a>> {
+        records
+            .prefixes
+            .iter()
+            .filter_map(|(key, (counts, flows))| {
+                let [source, destination] = subnets(key)?;
+                Some(Prefix {
+                    interface: self.interface(key.interface()),
+                    direction: key.direction().map(direction_name),
+                    vlans: key.vlans().collect(),
+                    protocol: key.protocol(),
+                    protocol_name: protocol_name(key.protocol()),
+                    source,
+                    destination,
+                    packets: counts.packets,
+                    bytes: counts.bytes,
+                    least_flows: *flows,
+                    first_unix_ns: self.unix_ns(counts.first_ns),
+                    last_unix_ns: self.unix_ns(counts.last_ns),
+                })
+            })
+    }
+
+    fn unix_ns(&self, ns: u64) -> u64 {
+        ns.saturating_add(self.unix_offset_ns)
+    }
+
     fn flow(&self, record: &Record) -> Flow<'_> {
         let (key, counts) = (&record.key, &record.counts);
         let (ports, message) = (key.ports(), key.type_and_code());
         let ttls = counts.ttl_range();
-        let unix_ns = |ns: u64| ns.saturating_add(self.unix_offset_ns);
         let flags = |bits: u64| {
             let set = TCP_FLAGS.iter().enumerate();
             let set = set.filter(|(bit, _)| bits >> bit & 1 == 1);
@@ -94,10 +144,7 @@ impl Measured {
         };
         Flow {
             interface: self.interface(key.interface()),
-            direction: key.direction().map(|direction| match direction {
-                Direction::In => "in",
-                Direction::Out => "out",
-            }),
+            direction: key.direction().map(direction_name),
             vlans: key.vlans().collect(),
             protocol: key.protocol(),
             protocol_name: protocol_name(key.protocol()),
@@ -109,8 +156,8 @@ impl Measured {
             code: message.map(|[_, code]| code),
             packets: counts.packets,
             bytes: counts.bytes,
-            first_unix_ns: unix_ns(counts.first_ns),
-            last_unix_ns: unix_ns(counts.last_ns),
+            first_unix_ns: self.unix_ns(counts.first_ns),
+            last_unix_ns: self.unix_ns(counts.last_ns),
             tcp_flags: (key.protocol() == 6).then(|| flags(counts.tcp_flags)),
             dscps: counts.dscps().collect(),
             least_ttl: ttls.map(|[least, _]| least),
@@ -120,21 +167,29 @@ impl Measured {
     }
 
     /// What the user has to know of it.
-    pub(crate) fn all_notes(&self, left_out: &LeftOut) -> Vec<String> {
+    pub(crate) fn all_notes(&self, records: &Records) -> Vec<String> {
         let mut notes = self.notes.clone();
-        let (packets, bytes) = (self.totals.lost_packets, self.totals.lost_bytes);
+        let prefixes = records.prefixes.values();
+        let packets: u64 = prefixes.map(|(counts, _)| counts.packets).sum();
         if packets > 0 {
             notes.push(format!(
-                "{packets} packets with {bytes} bytes are in no flow, because the table was full: \
+                "{packets} packets are counted by prefix, not to flows, because the table was full: \
                  --flows-max sets its size"
             ));
         }
-        if left_out.records > 0 {
-            let LeftOut {
-                records,
-                packets,
-                bytes,
-            } = left_out;
+        let (packets, bytes) = (self.totals.lost_packets, self.totals.lost_bytes);
+        if packets > 0 {
+            notes.push(format!(
+                "{packets} packets with {bytes} bytes are in no flow and in no prefix, because both \
+                 tables were full: --flows-max sets the size of the one"
+            ));
+        }
+        let LeftOut {
+            records,
+            packets,
+            bytes,
+        } = records.left_out;
+        if records > 0 {
             notes.push(format!(
                 "{records} flows with {packets} packets and {bytes} bytes are not listed: \
                  --flows-max sets how many are"
@@ -155,7 +210,8 @@ impl Measured {
             seconds: self.seconds,
             totals: self.totals,
             not_listed: records.left_out,
-            notes: self.all_notes(&records.left_out),
+            notes: self.all_notes(records),
+            prefixes: self.prefixes(records).collect(),
             flows: listed.into_iter().map(|own| self.flow(own)).collect(),
         })
     }
@@ -166,7 +222,7 @@ impl Measured {
         conversations: &[Conversation],
         lines: usize,
         per_seconds: Option<f64>,
-        left_out: &LeftOut,
+        records: &Records,
     ) -> String {
         let Totals {
             packets,
@@ -221,7 +277,20 @@ impl Measured {
             }
             text.push('\n');
         }
-        for note in self.all_notes(left_out) {
+        let mut prefixes: Vec<Prefix<'_>> = self.prefixes(records).collect();
+        prefixes.sort_by_key(|own| Reverse(own.packets));
+        for own in prefixes.iter().take(lines) {
+            let number = own.protocol.to_string();
+            let name = own.protocol_name.unwrap_or(&number);
+            let (from, to) = (own.source.to_string(), own.destination.to_string());
+            let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
+            for amount in [own.packets, own.bytes] {
+                let amount = scaled(amount as f64 / per_seconds.unwrap_or(1.0));
+                let _ = write!(text, "{amount:>width$}{:width$}", "", width = FIGURE + 4);
+            }
+            let _ = writeln!(text, "  at least {} flows", own.least_flows);
+        }
+        for note in self.all_notes(records) {
             let _ = writeln!(text, "\nnote: {note}.");
         }
         text
@@ -266,6 +335,13 @@ pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
     })
 }
 
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::In => "in",
+        Direction::Out => "out",
+    }
+}
+
 fn end_name(end: End) -> &'static str {
     match end {
         End::UnderWay => "under_way",
@@ -282,6 +358,7 @@ mod tests {
     use crate::conversations::{self, Sort};
     use crate::flow::Frame;
     use crate::frames::{ethernet, ipv4, ipv6, tcp, with_ports};
+    use crate::kernel::collector::{self, Part};
     use crate::kernel::parser::parse;
 
     fn record(frame: &[u8], at_ns: u64) -> Record {
@@ -355,9 +432,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said_with_its_amount() {
         let records = records(1);
-        let notes = measured().all_notes(&records.left_out).join("\n");
+        let notes = measured().all_notes(&records).join("\n");
         assert!(
-            notes.contains("2 packets with 44 bytes are in no flow"),
+            notes.contains("2 packets with 44 bytes are in no flow and in no prefix"),
             "{notes}"
         );
         assert!(
@@ -365,7 +442,7 @@ mod tests {
             "{notes}"
         );
         let quiet = Measured::default();
-        assert_eq!(quiet.all_notes(&LeftOut::default()), [""; 0]);
+        assert_eq!(quiet.all_notes(&Records::new(1)), [""; 0]);
     }
 
     #[test]
@@ -373,13 +450,48 @@ mod tests {
         let records = records(9);
         let flows = records.listed.iter().map(|own| (own.key, own.counts));
         let conversations = conversations::of(flows, Sort::Bytes);
-        let text = measured().table(&conversations, 1, Some(0.5), &LeftOut::default());
+        let text = measured().table(&conversations, 1, Some(0.5), &Records::new(1));
         let row = text.lines().find(|line| line.starts_with("tcp")).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
         let ends = ["tcp", "192.0.2.1:40000", "vlan", "100.5", "192.0.2.2:443"];
         assert_eq!(words[..5], ends);
         assert_eq!(words[5..], ["2", "0", "3.0", "k", "0"], "{row}");
         assert!(!text.contains("udp"), "one line was asked for: {text}");
+    }
+
+    #[test]
+    fn what_had_no_room_stands_by_prefix_in_the_table_and_in_json() {
+        let mut records = records(9);
+        let Record { key, counts, .. } = records.listed[0];
+        let part = Part {
+            key: key.aggregated([24, 32]),
+            cpu: 0,
+            counts,
+            sampled: 1,
+        };
+        let prefix = |flows| collector::Prefix { part, flows };
+        records.add_prefixes(&[prefix(9), prefix(200)]);
+        let text = measured().table(&[], 9, None, &records);
+        let row = text.lines().find(|line| line.starts_with("tcp")).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let ends = ["tcp", "192.0.2.0/24", "192.0.2.2", "2", "3.0", "k"];
+        assert_eq!(words[..6], ends);
+        assert!(row.ends_with("at least 200 flows"), "{row}");
+        assert!(
+            text.contains("note: 2 packets are counted by prefix"),
+            "{text}"
+        );
+        let json = measured().json(&records).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let own = &json["prefixes"][0];
+        assert_eq!(
+            own["source"],
+            serde_json::json!({"address": "192.0.2.0", "bits": 24})
+        );
+        assert_eq!(
+            (&own["packets"], &own["least_flows"]),
+            (&2.into(), &200.into())
+        );
     }
 
     #[test]

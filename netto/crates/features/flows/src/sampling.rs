@@ -12,6 +12,8 @@ use crate::kernel::collector::{Drained, Totals};
 /// sampled; `cargo xtask bench --only flows` measures both.
 pub(crate) const SEEN_NS: f64 = 50.0;
 pub(crate) const ENTRY_NS: f64 = 60.0;
+/// What the first packet of a flow takes more than that.
+pub(crate) const NEW_NS: f64 = 280.0;
 /// Part of netto's budget of a CPU that they may take.
 const PART: f64 = 0.5;
 /// Fewer are never sampled.
@@ -26,23 +28,36 @@ pub(crate) struct Load {
     pub packets: u64,
     /// Those of them that were sampled.
     pub sampled: u64,
+    /// Flows that began an entry in the table.
+    pub new: u64,
 }
 
 impl Load {
-    /// Of both directions.
-    pub(crate) fn of(totals: &[Totals; 2]) -> Load {
-        let mut load = Load::default();
-        for own in totals {
-            load.frames += own.packets + own.malformed_packets + own.other_packets;
-            load.packets += own.packets;
-            load.sampled += own.packets - own.passed_packets.min(own.packets);
+    /// Of each CPU, both directions.
+    pub(crate) fn of(drained: &Drained) -> Vec<Load> {
+        let of_cpu = |totals: &[Totals; 2]| {
+            let mut load = Load::default();
+            for own in totals {
+                load.frames += own.packets + own.malformed_packets + own.other_packets;
+                load.packets += own.packets;
+                load.sampled += own.packets - own.passed_packets.min(own.packets);
+            }
+            load
+        };
+        let mut loads: Vec<Load> = drained.totals.iter().map(of_cpu).collect();
+        for part in &drained.parts {
+            if let Some(load) = loads.get_mut(part.cpu as usize) {
+                load.new += 1;
+            }
         }
-        load
+        loads
     }
 
     /// What it took, as a number of sampled packets.
     pub(crate) fn events(&self) -> u64 {
-        let ns = self.frames as f64 * SEEN_NS + self.sampled as f64 * ENTRY_NS;
+        let ns = self.frames as f64 * SEEN_NS
+            + self.sampled as f64 * ENTRY_NS
+            + self.new as f64 * NEW_NS;
         (ns / (SEEN_NS + ENTRY_NS)).round() as u64
     }
 }
@@ -52,7 +67,9 @@ pub(crate) fn one_in(now: u64, loads: &[Load], interval_ns: u64, max_overhead_ra
     let allowed_ns = PART * max_overhead_ratio * interval_ns as f64;
     let of_cpu = |load: &Load| {
         let left_ns = allowed_ns - load.frames as f64 * SEEN_NS;
-        let entries_ns = load.packets as f64 * ENTRY_NS;
+        // Where fewer are sampled, fewer flows begin: at most in proportion.
+        let new = load.new as f64 * now as f64;
+        let entries_ns = load.packets as f64 * ENTRY_NS + new * NEW_NS;
         match entries_ns <= left_ns {
             true => 1,
             false if left_ns <= 0.0 => MOST_ONE_IN,
@@ -78,7 +95,8 @@ pub(crate) fn scale(drained: &mut Drained) -> Totals {
     let sampled_bytes = totals.bytes.saturating_sub(totals.passed_bytes);
     let mut packets = Share::new(totals.packets, sampled_packets);
     let mut bytes = Share::new(totals.bytes, sampled_bytes);
-    for part in &mut drained.parts {
+    let prefixes = drained.prefixes.iter_mut().map(|own| &mut own.part);
+    for part in drained.parts.iter_mut().chain(prefixes) {
         part.counts.packets = packets.of(part.counts.packets);
         part.counts.bytes = bytes.of(part.counts.bytes);
     }
@@ -162,7 +180,7 @@ mod tests {
 
     use super::testing::part;
     use super::*;
-    use crate::kernel::collector::Part;
+    use crate::kernel::collector::{Part, Prefix};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -171,6 +189,7 @@ mod tests {
             frames: packets,
             packets,
             sampled: packets,
+            new: 0,
         }
     }
 
@@ -188,6 +207,13 @@ mod tests {
         assert_eq!(wanted(1, 10_000_000), MOST_ONE_IN);
         assert_eq!(wanted(64, 0), 32, "it comes back step by step");
         assert_eq!(one_in(1, &[], SECOND_NS, 0.01), 1);
+        let mut flood = load(30_000);
+        assert_eq!(one_in(1, &[flood], SECOND_NS, 0.01), 1);
+        flood.new = 30_000;
+        assert!(
+            one_in(1, &[flood], SECOND_NS, 0.01) > 2,
+            "each begins a flow"
+        );
     }
 
     #[test]
@@ -228,7 +254,7 @@ mod tests {
             lost in 0..50_u64,
             passed in 0..1_000_000_u64,
         ) {
-            let parts: Vec<Part> = parts
+            let mut parts: Vec<Part> = parts
                 .into_iter()
                 .map(|(port, cpu, packets, each)| part(port, cpu, packets, packets * each))
                 .collect();
@@ -243,14 +269,19 @@ mod tests {
                 passed_bytes: 100 * passed,
                 ..Totals::default()
             };
-            let mut drained = Drained { parts, totals: vec![[totals, Totals::default()]] };
+            let prefixes = parts.split_off(parts.len() / 2).into_iter();
+            let prefixes = prefixes.map(|part| Prefix { part, flows: 1 }).collect();
+            let totals = vec![[totals, Totals::default()]];
+            let mut drained = Drained { parts, prefixes, totals };
             let scaled = scale(&mut drained);
             prop_assume!(sampled > 0);
-            let packets: u64 = drained.parts.iter().map(|own| own.counts.packets).sum();
-            let bytes: u64 = drained.parts.iter().map(|own| own.counts.bytes).sum();
+            let prefixes = drained.prefixes.iter().map(|own| &own.part);
+            let all: Vec<&Part> = drained.parts.iter().chain(prefixes).collect();
+            let packets: u64 = all.iter().map(|own| own.counts.packets).sum();
+            let bytes: u64 = all.iter().map(|own| own.counts.bytes).sum();
             prop_assert_eq!(packets + scaled.lost_packets, scaled.packets);
             prop_assert_eq!(bytes + scaled.lost_bytes, scaled.bytes);
-            prop_assert!(drained.parts.iter().all(|own| own.counts.packets >= own.sampled));
+            prop_assert!(all.iter().all(|own| own.counts.packets >= own.sampled));
         }
     }
 }

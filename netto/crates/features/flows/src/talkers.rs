@@ -5,10 +5,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use metrics_common::Flows;
-use metrics_common::sections::{Amount, Conversation, FlowEnd, MOST_CONVERSATIONS};
+use metrics_common::sections::{
+    Amount, Conversation, FlowEnd, FlowPrefix, MOST_CONVERSATIONS, Subnet,
+};
 
 use crate::flow::{Direction, Key};
-use crate::kernel::collector::{Drained, Part, Totals};
+use crate::kernel::collector::{Drained, Part, Prefix, Totals};
 use crate::sampling::Share;
 
 /// What is known of one CPU besides its frames.
@@ -90,7 +92,9 @@ struct Division(HashMap<u32, Share>);
 impl Division {
     fn new(drained: &Drained, received: &[Received]) -> Division {
         let mut weights: HashMap<u32, u64> = HashMap::new();
-        for part in drained.parts.iter().filter(|part| is_received(part)) {
+        let prefixes = drained.prefixes.iter().map(|own| &own.part);
+        let parts = drained.parts.iter().chain(prefixes);
+        for part in parts.filter(|part| is_received(part)) {
             *weights.entry(part.cpu).or_default() += part.counts.packets;
         }
         let share = |own: &Received| {
@@ -138,6 +142,7 @@ pub(crate) fn section(
         let sum = sums.entry(between).or_default();
         sum.add(part, is_swapped, cpu_ns);
     }
+    let prefixes = prefixes(drained, division.as_mut(), &name_of);
     let mut sums: Vec<(Between, Sum)> = sums.into_iter().collect();
     let size = |(between, sum): &(Between, Sum)| (Reverse(sum.both().bytes), between.ends);
     let listed = MOST_CONVERSATIONS.min(sums.len());
@@ -149,6 +154,7 @@ pub(crate) fn section(
     let mut other_cpu_ns = division.as_ref().map(Division::rest_ns);
     if let Some(other_cpu_ns) = &mut other_cpu_ns {
         *other_cpu_ns += others.iter().map(|(_, sum)| sum.cpu_ns).sum::<u64>();
+        *other_cpu_ns += prefixes.iter().filter_map(|own| own.cpu_ns).sum::<u64>();
     }
     let is_timed = division.is_some();
     let conversations: Vec<Conversation> = sums
@@ -156,18 +162,24 @@ pub(crate) fn section(
         .map(|(between, sum)| conversation(between, sum, is_timed, &name_of))
         .collect();
     // Of sampled packets none may have been met: then all of them are of others.
+    let mut by_prefix = Amount::default();
+    prefixes.iter().for_each(|own| by_prefix.add(own.amount));
+    let none = |own: u64, lost: u64, all: u64| all.saturating_sub(lost).saturating_sub(own);
     let mut other = Amount {
-        packets: totals.packets.saturating_sub(totals.lost_packets),
-        bytes: totals.bytes.saturating_sub(totals.lost_bytes),
+        packets: none(by_prefix.packets, totals.lost_packets, totals.packets),
+        bytes: none(by_prefix.bytes, totals.lost_bytes, totals.bytes),
     };
     for own in conversations.iter().map(Conversation::amount) {
         other.packets = other.packets.saturating_sub(own.packets);
         other.bytes = other.bytes.saturating_sub(own.bytes);
     }
     let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum());
-    Flows {
+    let mut flows = Flows {
         conversations,
         other,
+        prefixes,
+        prefix_packets: by_prefix.packets,
+        prefix_bytes: by_prefix.bytes,
         packets: totals.packets,
         bytes: totals.bytes,
         lost_packets: totals.lost_packets,
@@ -177,7 +189,51 @@ pub(crate) fn section(
         rx_softirq_ns,
         other_cpu_ns,
         ..Flows::default()
+    };
+    flows.keep_prefixes();
+    flows
+}
+
+/// The prefixes, each once.
+fn prefixes(
+    drained: &Drained,
+    mut division: Option<&mut Division>,
+    name_of: &impl Fn(u32) -> String,
+) -> Vec<FlowPrefix> {
+    let mut sums: HashMap<(u32, u8, [Subnet; 2]), FlowPrefix> = HashMap::new();
+    for Prefix { part, flows } in &drained.prefixes {
+        let Some(ends) = subnets(&part.key) else {
+            continue;
+        };
+        let key = &part.key;
+        let own = FlowPrefix {
+            interface: String::new(),
+            protocol: key.protocol(),
+            source: ends[0],
+            destination: ends[1],
+            amount: Amount {
+                packets: part.counts.packets,
+                bytes: part.counts.bytes,
+            },
+            least_flows: *flows,
+            cpu_ns: division.as_mut().map(|division| division.of(part)),
+        };
+        sums.entry((key.interface(), key.protocol(), ends))
+            .and_modify(|sum| sum.add(&own))
+            .or_insert(own);
     }
+    let all = sums.into_iter().map(|((interface, ..), own)| FlowPrefix {
+        interface: name_of(interface),
+        ..own
+    });
+    all.collect()
+}
+
+/// Source and destination of a prefix.
+pub(crate) fn subnets(key: &Key) -> Option<[Subnet; 2]> {
+    let [source, destination] = key.prefix_bits()?;
+    let of = |address, bits| Subnet { address, bits };
+    Some([of(key.source(), source), of(key.destination(), destination)])
 }
 
 fn conversation(
@@ -222,7 +278,11 @@ mod tests {
             own
         });
         let parts = parts.collect();
-        Drained { parts, totals }
+        Drained {
+            parts,
+            totals,
+            ..Drained::default()
+        }
     }
 
     fn received(times: [(u64, u64); 2]) -> Vec<Received> {
@@ -243,6 +303,8 @@ mod tests {
 
     fn sums_hold(flows: &Flows) {
         let (mut sum, mut cpu_ns) = (flows.other, flows.other_cpu_ns.unwrap());
+        sum.packets += flows.prefix_packets;
+        sum.bytes += flows.prefix_bytes;
         for own in &flows.conversations {
             sum.add(own.amount());
             cpu_ns += own.cpu_ns.unwrap();
@@ -291,6 +353,34 @@ mod tests {
         assert_eq!(flows.conversations.len(), MOST_CONVERSATIONS);
         assert_eq!(flows.conversations[0].ends[0].port, Some(199));
         assert!(flows.other.packets > 0);
+    }
+
+    #[test]
+    fn flows_without_room_are_prefixes_with_their_amounts_and_time() {
+        let mut drained = drained(&[(1, 0, Direction::In, 30), (2, 0, Direction::In, 10)]);
+        for (bits, cpu) in [([24, 32], 0), ([24, 32], 1), ([0, 32], 1)] {
+            let mut part = part(3, cpu, 20, 1_000);
+            part.key = part.key.seen(Direction::In).aggregated(bits);
+            drained.prefixes.push(Prefix { part, flows: 9 });
+            let totals = &mut drained.totals[cpu as usize][0];
+            totals.packets += 20;
+            totals.bytes += 1_000;
+        }
+        let flows = of(&drained, [(6_000, 0), (800, 0)]);
+        sums_hold(&flows);
+        assert_eq!((flows.prefix_packets, flows.prefix_bytes), (60, 3_000));
+        let found: Vec<String> = flows
+            .prefixes
+            .iter()
+            .map(|own| format!("{} {} {}", own.source, own.destination, own.amount.packets))
+            .collect();
+        assert_eq!(
+            found,
+            ["192.0.2.0/24 192.0.2.2 40", "0.0.0.0/0 192.0.2.2 20"]
+        );
+        let first = &flows.prefixes[0];
+        assert_eq!((first.least_flows, first.cpu_ns), (9, Some(2_400)));
+        assert_eq!(flows.other.packets, 0);
     }
 
     proptest! {

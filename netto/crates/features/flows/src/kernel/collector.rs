@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use anyhow::{Context, bail};
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, MapMut};
 use netto_sys::interface_links::{self, Hook, InterfaceLink};
 use netto_sys::mapped::MappedArray;
 use netto_sys::skeleton;
@@ -20,6 +20,10 @@ use crate::flows_skel::{FlowsSkel, FlowsSkelBuilder};
 
 /// Flows that are read by one call of the kernel.
 const BATCH: u32 = 4096;
+
+/// Prefixes in a table for each CPU, and altogether.
+const PREFIXES_OF_CPU: usize = 256;
+const LEAST_PREFIXES: usize = 1024;
 
 /// Where received packets are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -97,10 +101,20 @@ pub(crate) struct Part {
     pub sampled: u64,
 }
 
+/// What one CPU saw of flows for which the table had no room, by prefix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Prefix {
+    /// The ends without ports; [`Key::prefix_bits`] says how much of each counts.
+    pub part: Part,
+    /// How many flows it were at least.
+    pub flows: u64,
+}
+
 /// What came since the last time, each packet once; parts and totals are of the same packets.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Drained {
     pub parts: Vec<Part>,
+    pub prefixes: Vec<Prefix>,
     /// By CPU: of received and of sent frames.
     pub totals: Vec<[Totals; 2]>,
 }
@@ -158,6 +172,18 @@ impl Collector {
         let maps = &mut open.maps;
         maps.flows_one.set_max_entries(most_flows)?;
         maps.flows_two.set_max_entries(most_flows)?;
+        let of_ends = (PREFIXES_OF_CPU * possible_cpus).max(LEAST_PREFIXES) as u32;
+        let of_one_end = (of_ends / 4).max(1);
+        for (map, most) in [
+            (&mut maps.flows_ends_one, of_ends),
+            (&mut maps.flows_ends_two, of_ends),
+            (&mut maps.flows_to_one, of_one_end),
+            (&mut maps.flows_to_two, of_one_end),
+            (&mut maps.flows_from_one, of_one_end),
+            (&mut maps.flows_from_two, of_one_end),
+        ] {
+            map.set_max_entries(most)?;
+        }
         let sets = possible_cpus * abi::FLOWS_SETS;
         maps.flows_totals.set_max_entries(sets as u32)?;
         let skel = open.load().map_err(|error| {
@@ -184,7 +210,17 @@ impl Collector {
         })
     }
 
-    /// Memory of both tables in the kernel; none where it does not tell.
+    /// The tables of prefixes, by form.
+    fn prefix_tables(&self) -> [[&MapMut<'static>; 2]; 3] {
+        let maps = &self.skel.maps;
+        [
+            [&maps.flows_ends_one, &maps.flows_ends_two],
+            [&maps.flows_to_one, &maps.flows_to_two],
+            [&maps.flows_from_one, &maps.flows_from_two],
+        ]
+    }
+
+    /// Memory of all tables in the kernel; none where it does not tell.
     pub(crate) fn table_bytes(&self) -> Option<u64> {
         let maps = &self.skel.maps;
         let bytes = |map: &dyn AsFd| {
@@ -195,7 +231,10 @@ impl Collector {
                 .find_map(|line| line.strip_prefix("memlock:"))?;
             line.trim().parse::<u64>().ok()
         };
-        Some(bytes(&maps.flows_one)? + bytes(&maps.flows_two)?)
+        let prefixes = self.prefix_tables();
+        let prefixes = prefixes.as_flattened().iter().copied();
+        let tables = [&maps.flows_one, &maps.flows_two].into_iter();
+        tables.chain(prefixes).map(|map| bytes(map)).sum()
     }
 
     /// Attaches the programs to an interface.
@@ -310,20 +349,26 @@ impl Collector {
         maps.flows_tables
             .update(&(next as u32).to_ne_bytes(), &number, MapFlags::ANY)
             .context("cannot wait for the programs that count flows")?;
-        let old = both[table];
-        let batch = BATCH.min(old.max_entries());
-        let entries = old.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY)?;
-        let part = |(key, value): (Vec<u8>, Vec<u8>)| {
-            let both = Key::from_bytes(&key).zip(Counts::from_bytes(&value));
-            let ((key, cpu), counts) = both.context("a flow of another size than its program's")?;
-            Ok(Part {
-                key,
-                cpu,
-                counts,
-                sampled: counts.packets,
-            })
+        let parts: anyhow::Result<Vec<Part>> = emptied(both[table])?
+            .map(|(key, value)| part(&key, &value).context(ODD))
+            .collect();
+        // A table that has not been full has no prefixes.
+        let has_been_full = self.control.element(0).get(abi::FLOWS_CONTROL_FULL + table);
+        let has_been_full = has_been_full.is_some_and(|word| word.load(SeqCst) != 0);
+        let mut prefixes = Vec::new();
+        let forms = match has_been_full {
+            true => self.prefix_tables().map(|both| both[table]).to_vec(),
+            false => Vec::new(),
         };
-        let parts: anyhow::Result<Vec<Part>> = entries.map(part).collect();
+        for form in forms {
+            for (key, value) in emptied(form)? {
+                let (part, flows) = part(&key, &value)
+                    .zip(Counts::classes(&value))
+                    .context(ODD)?;
+                prefixes.push(Prefix { part, flows });
+            }
+        }
+        self.set(abi::FLOWS_CONTROL_FULL + table, 0);
         let set = |cpu: usize, is_sent: usize| {
             cpu * abi::FLOWS_SETS + (is_sent << abi::FLOWS_SENT_BIT) + table
         };
@@ -332,9 +377,32 @@ impl Collector {
         Ok(Drained {
             totals: totals.collect(),
             parts: parts?,
+            prefixes,
         })
     }
 }
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// All that is in a table, which is empty then.
+fn emptied(table: &dyn MapCore) -> libbpf_rs::Result<impl Iterator<Item = Entry> + '_> {
+    let batch = BATCH.min(table.max_entries());
+    table.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY)
+}
+
+/// An entry of a table of flows, or of one of prefixes.
+fn part(key: &[u8], value: &[u8]) -> Option<Part> {
+    let (key, cpu) = Key::from_bytes(key)?;
+    let counts = Counts::from_bytes(value)?;
+    Some(Part {
+        key,
+        cpu,
+        counts,
+        sampled: counts.packets,
+    })
+}
+
+const ODD: &str = "a flow of another size than its program's";
 
 /// Why a tcx program may be refused.
 const NO_TCX: &str = "the kernel refuses a program at tcx, which Linux has since 6.6";
