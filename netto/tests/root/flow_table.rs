@@ -25,13 +25,18 @@ use crate::trial::Test;
 #[path = "../../crates/features/flows/src/frames.rs"]
 pub mod frames;
 
-use frames::{ethernet, extension, ipv4, ipv6, tcp, with_ports};
+use frames::{ethernet, extension, gre, ipv4, ipv6, tcp, vxlan, with_ports};
 
 pub const TESTS: &[Test] = &[
     Test {
         name: "flow_table::each_packet_is_counted_to_its_flow_by_either_hook",
         tools: &["ip"],
         body: || ["xdp", "tc"].into_iter().try_for_each(counted),
+    },
+    Test {
+        name: "flow_table::packets_in_tunnels_are_counted_to_their_own_flows_if_that_is_asked_for",
+        tools: &["ip"],
+        body: || ["xdp", "tc"].into_iter().try_for_each(inner),
     },
     Test {
         name: "flow_table::every_frame_that_is_cut_off_is_malformed",
@@ -286,6 +291,49 @@ fn counted(hook: &str) -> Result<()> {
     Ok(())
 }
 
+fn inner(hook: &str) -> Result<()> {
+    if hook == "tc" {
+        needs_kernel(6, 6, "tcx")?;
+    }
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-inner=true", "--flows-at", hook])?;
+    let segment = ipv4(0, 0, 6, &tcp(PORTS, 0x10, 0, &[0; 10]));
+    let udp = ipv6(0, &extension(17, 8, &with_ports(PORTS, 8, &[0; 10])));
+    let of_four = |protocol, payload: &[u8]| ethernet(&[], IPV4, &ipv4(0, 0, protocol, payload));
+    let frames = [
+        of_four(47, &gre(0xb000, IPV4, &segment)),
+        of_four(17, &vxlan(&ethernet(&[], IPV4, &segment))),
+        ethernet(&[], IPV6, &ipv6(47, &gre(0x2000, IPV6, &udp))),
+        of_four(17, &vxlan(&ethernet(&[(0x8100, 7)], IPV6, &udp))),
+        of_four(17, &vxlan(&ethernet(&[], 0x0806, &[0; 28]))),
+    ];
+    send(&network, &frames)?;
+    let measured = flows.finish()?;
+    let mut found: Vec<_> = own_flows(&measured)
+        .map(|flow| {
+            let own = seen(flow);
+            (
+                own.protocol,
+                own.ports[0],
+                own.vlans,
+                own.packets,
+                own.bytes,
+            )
+        })
+        .collect();
+    found.sort();
+    let port = u64::from(PORTS[0]);
+    let expected = [
+        (6, port, vec![], 2, 2 * 50),
+        (17, port, vec![], 1, 66),
+        (17, port, vec![7], 1, 66),
+        (17, 50_000, vec![], 1, 78),
+    ];
+    ensure!(found == expected, "by {hook}: {found:?}, not {expected:?}");
+    ensure!(measured["totals"]["malformed_packets"] == 0, "{measured}");
+    Ok(())
+}
+
 fn cut_off() -> Result<()> {
     let udp = with_ports(PORTS, 8, &[0; 4]);
     let whole = [
@@ -297,6 +345,11 @@ fn cut_off() -> Result<()> {
             &ipv6(0, &extension(60, 8, &extension(17, 16, &udp))),
         ),
         ethernet(&[], IPV6, &ipv6(58, &with_ports([0x8000, 0], 8, &[]))),
+        ethernet(
+            &[],
+            IPV4,
+            &ipv4(0, 0, 47, &gre(0xb000, IPV4, &ipv4(0, 0, 17, &udp))),
+        ),
     ];
     // The kernel sends no frame without an Ethernet header.
     let cut = |frame: &Vec<u8>| -> Vec<_> {
@@ -306,7 +359,7 @@ fn cut_off() -> Result<()> {
     };
     let frames: Vec<Vec<u8>> = whole.iter().flat_map(cut).collect();
     let network = network()?;
-    let flows = Flows::start(&network, &["--flows-at", "xdp"])?;
+    let flows = Flows::start(&network, &["--flows-at", "xdp", "--flows-inner=true"])?;
     send(&network, &frames)?;
     let measured = flows.finish()?;
     let malformed = measured["totals"]["malformed_packets"].as_u64();

@@ -11,7 +11,7 @@ use pcap_file::{DataLink, TsResolution};
 
 use crate::flow::{Fragment, FragmentId, Frame, Packet};
 use crate::kernel::collector::Totals;
-use crate::kernel::parser;
+use crate::kernel::parser::{self, Headers};
 use crate::records::Records;
 use crate::table::Table;
 
@@ -61,6 +61,7 @@ impl Fragments {
 /// It is no pcap file with Ethernet frames, or cannot be read.
 pub(crate) fn read(
     path: &Path,
+    headers: Headers,
     table: &mut Table,
     records: &mut Records,
 ) -> anyhow::Result<Capture> {
@@ -101,7 +102,7 @@ pub(crate) fn read(
         capture.span_ns = Some([begin.min(at_ns), end.max(at_ns)]);
         let frame_bytes = u64::from(packet.orig_len);
         let totals = &mut capture.totals;
-        match parser::parse(&packet.data, packet.orig_len) {
+        match parser::parse(&packet.data, packet.orig_len, headers) {
             Frame::Packet(mut own) => {
                 fragments.join(&mut own);
                 let counts = own.counts(at_ns);
@@ -174,7 +175,7 @@ mod tests {
         };
         let mut table = Table::new(timeouts, 100);
         let mut records = Records::new(100);
-        let capture = read(path, &mut table, &mut records)?;
+        let capture = read(path, Headers::Outer, &mut table, &mut records)?;
         records.extend(table.finish());
         Ok((capture, records.listed))
     }

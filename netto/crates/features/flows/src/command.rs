@@ -111,7 +111,7 @@ fn write(text: &str) -> anyhow::Result<()> {
 
 fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<()> {
     let mut records = Records::new(args.table.most_flows() as usize);
-    let capture = capture::read(path, &mut table, &mut records)?;
+    let capture = capture::read(path, args.table.headers(), &mut table, &mut records)?;
     records.extend(table.finish());
     let span_ns = capture.span_ns.map_or(0, |[begin, end]| end - begin);
     let measured = Measured {
@@ -132,7 +132,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             .context("cannot handle the signals that end it")?;
     }
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
-    let mut collector = Collector::load(args.table.most_flows(), cpus)?;
+    let mut collector = Collector::load(args.table.most_flows(), args.table.headers(), cpus)?;
     let mut measured = Measured {
         source: args.interfaces.join(", "),
         ..Measured::default()

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::flow::Frame;
     use crate::frames::{V4, ethernet, ipv4, with_ports};
-    use crate::kernel::parser::parse;
+    use crate::kernel::parser::{Headers, parse};
 
     /// A datagram from port 5 to 53, or its answer.
     fn datagram(is_answer: bool, payload: usize, at_ns: u64) -> (Key, Counts) {
@@ -139,7 +139,7 @@ mod tests {
             frame[26..30].copy_from_slice(&to);
             frame[30..34].copy_from_slice(&from);
         }
-        match parse(&frame, frame.len() as u32) {
+        match parse(&frame, frame.len() as u32, Headers::Outer) {
             Frame::Packet(packet) => (packet.key(), packet.counts(at_ns)),
             other => panic!("{other:?}"),
         }

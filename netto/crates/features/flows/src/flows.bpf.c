@@ -26,6 +26,9 @@ struct xdp_md {
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* Whether flows are of the packets within tunnels. */
+const volatile __u64 netto_flows_inner = 0;
+
 struct flows_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before load */
@@ -321,14 +324,51 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 		flows_add(&totals->lost_packets, &totals->lost_bytes, segments, bytes);
 }
 
+/* Bytes of outer headers behind which no tunnel is looked for. */
+#define FLOWS_FURTHEST 1023
+
+static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u32 offset, __u32 left,
+					   struct netto_flow_packet *packet)
+{
+	struct flows_cursor cursor = { .at = at, .end = end, .left = left };
+
+	if (!packet || offset > FLOWS_FURTHEST)
+		return NETTO_FLOWS_PARSED;
+	cursor.at += offset;
+	return flows_within(&cursor, packet);
+}
+
+/*
+ * What is behind the headers of a tunnel. Functions of their own, which the verifier follows once
+ * and not for each way through the outer headers: hence not static.
+ */
+__noinline int netto_flows_within_xdp(struct xdp_md *context, __u32 offset, __u32 left,
+				      struct netto_flow_packet *packet)
+{
+	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
+
+	return flows_within_at(at, end, offset, left, packet);
+}
+
+__noinline int netto_flows_within_skb(struct __sk_buff *skb, __u32 offset, __u32 left,
+				      struct netto_flow_packet *packet)
+{
+	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+
+	return flows_within_at(at, end, offset, left, packet);
+}
+
 SEC("xdp")
 int netto_flows_xdp(struct xdp_md *context)
 {
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
-	struct netto_flow_packet packet;
 	__u32 bytes = end - at;
-	int outcome = flows_parse(at, end, bytes, 0, &packet);
+	struct flows_cursor cursor = { .at = at, .end = end, .left = bytes };
+	struct netto_flow_packet packet;
+	int outcome = flows_parse(&cursor, 0, &packet);
 
+	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+		outcome = netto_flows_within_xdp(context, cursor.at - at, cursor.left, &packet);
 	flows_see(outcome, &packet, context->ingress_ifindex, NETTO_FLOWS_IN, bytes, 1);
 	return XDP_PASS;
 }
@@ -336,11 +376,16 @@ int netto_flows_xdp(struct xdp_md *context)
 static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_flow_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct flows_cursor cursor = { .at = at, .end = end, .left = skb->len };
 	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_FLOWS_VLAN : 0;
+	int outcome;
 
 	if (!packet)
 		return NETTO_FLOWS_MALFORMED;
-	return flows_parse(at, end, skb->len, tag, packet);
+	outcome = flows_parse(&cursor, tag, packet);
+	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+		outcome = netto_flows_within_skb(skb, cursor.at - at, cursor.left, packet);
+	return outcome;
 }
 
 static __always_inline int flows_at_tcx(struct __sk_buff *skb, __u64 direction)

@@ -80,3 +80,19 @@ pub(crate) fn tcp(ports: [u16; 2], flags: u8, option_words: u8, payload: &[u8]) 
     segment[13] = flags;
     segment
 }
+
+/// GRE with a checksum, a key and a sequence number if these bits of its flags say so.
+pub(crate) fn gre(flags: u16, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut header = [flags, ethertype].map(u16::to_be_bytes).concat();
+    let optional = (flags & 0xb000).count_ones() as usize;
+    header.resize(4 + 4 * optional, 3);
+    header.extend(payload);
+    header
+}
+
+/// UDP to VXLAN's port, with a frame.
+pub(crate) fn vxlan(frame: &[u8]) -> Vec<u8> {
+    let mut header = with_ports([50_000, 4_789], 8, &[8, 0, 0, 0, 0, 0, 7, 0]);
+    header.extend(frame);
+    header
+}

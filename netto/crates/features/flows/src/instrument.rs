@@ -56,7 +56,8 @@ pub(crate) fn start(
     let Some(request) = options.of::<Request>(NAME) else {
         bail!("not enabled; --flows INTERFACE counts who talks to whom");
     };
-    let mut collector = Collector::load(request.most_flows, platform.readers.possible_cpus)?;
+    let cpus = platform.readers.possible_cpus;
+    let mut collector = Collector::load(request.most_flows, request.headers, cpus)?;
     let (names, at) = (&request.interfaces, request.at);
     let interfaces = Interfaces::start(names, at, &platform.roots, &mut collector)?;
     let group = platform.overhead.register(GROUP, Vec::new())?;

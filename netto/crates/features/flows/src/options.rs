@@ -5,6 +5,7 @@ use netto_feature::options::Options;
 use netto_feature::values::{Impossible, Refused, in_range};
 
 use crate::kernel::collector::At;
+use crate::kernel::parser::Headers;
 use crate::table::Timeouts;
 
 /// Longest name of an interface, bytes (IFNAMSIZ without its end).
@@ -33,6 +34,7 @@ pub(crate) struct Request {
     pub interfaces: Vec<String>,
     pub at: At,
     pub most_flows: u32,
+    pub headers: Headers,
     pub timeouts: Timeouts,
 }
 
@@ -87,6 +89,16 @@ pub(crate) struct TableArgs {
         env = "NETTO_FLOWS_ACTIVE"
     )]
     flows_active: Option<u64>,
+    /// Count packets within GRE and VXLAN to their own flows, not to the tunnel's [default: false]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        env = "NETTO_FLOWS_INNER"
+    )]
+    flows_inner: Option<bool>,
 }
 
 impl TableArgs {
@@ -96,6 +108,13 @@ impl TableArgs {
 
     pub(crate) fn most_flows(&self) -> u32 {
         self.flows_max.unwrap_or(MOST_FLOWS)
+    }
+
+    pub(crate) fn headers(&self) -> Headers {
+        match self.flows_inner {
+            Some(true) => Headers::Inner,
+            _ => Headers::Outer,
+        }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -120,6 +139,7 @@ impl FlowsOptions {
             interfaces,
             at: self.table.at(),
             most_flows: self.table.most_flows(),
+            headers: self.table.headers(),
             timeouts: self.table.timeouts(),
         })
     }
@@ -159,6 +179,9 @@ mod tests {
         let request = request.unwrap().unwrap();
         assert_eq!(request.interfaces, ["eth0", "lan"]);
         assert_eq!((request.at, request.most_flows), (At::Auto, 65_536));
+        assert_eq!(request.headers, Headers::Outer);
+        let inner = asked(&["--flows", "lan", "--flows-inner"]);
+        assert_eq!(inner.unwrap().unwrap().headers, Headers::Inner);
         let timeouts = [3, 60].map(|seconds| seconds * 1_000_000_000);
         assert_eq!(
             [request.timeouts.idle_ns, request.timeouts.active_ns],

@@ -8,7 +8,12 @@
 #include "parse.h"
 
 int netto_flows_parse(const __u8 *frame, __u32 captured, __u32 frame_bytes,
-		      struct netto_flow_packet *packet)
+		      bool is_inner, struct netto_flow_packet *packet)
 {
-	return flows_parse(frame, frame + captured, frame_bytes, 0, packet);
+	struct flows_cursor cursor = { .at = frame, .end = frame + captured, .left = frame_bytes };
+	int outcome = flows_parse(&cursor, 0, packet);
+
+	if (is_inner && outcome == NETTO_FLOWS_PARSED)
+		return flows_within(&cursor, packet);
+	return outcome;
 }

@@ -14,6 +14,12 @@
 #define FLOWS_TAG_QINQ 0x9100
 #define FLOWS_IPV4 0x0800
 #define FLOWS_IPV6 0x86dd
+/* Ethernet within GRE (transparent Ethernet bridging). */
+#define FLOWS_BRIDGED 0x6558
+/* Of GRE's flags: routing, which nobody sends, and other versions, which have other headers. */
+#define FLOWS_GRE_UNKNOWN 0x4007
+#define FLOWS_VXLAN_PORT 4789
+#define FLOWS_VXLAN_HAS_NUMBER 8
 /* Most extension headers of an IPv6 packet. */
 #define FLOWS_MOST_EXTENSIONS 8
 
@@ -235,33 +241,19 @@ static __always_inline int flows_ipv6(struct flows_cursor *cursor, __u32 *protoc
 	return NETTO_FLOWS_PARSED;
 }
 
-/*
- * Reads a frame, of which the bytes from `at` to `end` are there. `tag` is a VLAN tag that is not
- * in it any more. Interface and direction are the caller's.
- */
-static __always_inline int flows_parse(const __u8 *at, const __u8 *end, __u32 frame_bytes, __u32 tag,
-				       struct netto_flow_packet *packet)
+/* What an IP packet is, by the type before it; the cursor is at its transport header then. */
+static __always_inline int flows_packet(struct flows_cursor *cursor, __u32 type, __u32 outer,
+					__u32 inner, struct netto_flow_packet *packet)
 {
-	struct flows_cursor cursor = { .at = at, .end = end, .left = frame_bytes };
-	__u32 type, protocol = 0, outer = tag, inner = 0, version;
+	__u32 protocol = 0, version;
 	int outcome;
 
-	__builtin_memset(packet, 0, sizeof(*packet));
-	if (at + 14 > end || frame_bytes < 14)
-		return NETTO_FLOWS_MALFORMED;
-	type = flows_u16(at + 12);
-	cursor.at = at + 14;
-	cursor.left -= 14;
-	if (flows_is_tag(type) && !flows_tag(&cursor, &type, &outer, &inner))
-		return NETTO_FLOWS_MALFORMED;
-	if (flows_is_tag(type) && !flows_tag(&cursor, &type, &outer, &inner))
-		return NETTO_FLOWS_MALFORMED;
 	if (type == FLOWS_IPV4) {
 		version = 4;
-		outcome = flows_ipv4(&cursor, &protocol, packet);
+		outcome = flows_ipv4(cursor, &protocol, packet);
 	} else if (type == FLOWS_IPV6) {
 		version = 6;
-		outcome = flows_ipv6(&cursor, &protocol, packet);
+		outcome = flows_ipv6(cursor, &protocol, packet);
 	} else {
 		return NETTO_FLOWS_OTHER;
 	}
@@ -271,7 +263,92 @@ static __always_inline int flows_parse(const __u8 *at, const __u8 *end, __u32 fr
 	packet->place = (__u64)outer << 32 | (__u64)inner << 48;
 	if (packet->fragment == NETTO_FLOWS_LATER_FRAGMENT)
 		return NETTO_FLOWS_PARSED;
-	return flows_transport(&cursor, protocol, packet);
+	return flows_transport(cursor, protocol, packet);
+}
+
+/* Passes an Ethernet header and its VLAN tags. */
+static __always_inline bool flows_ethernet(struct flows_cursor *cursor, __u32 *type, __u32 *outer,
+					   __u32 *inner)
+{
+	if (cursor->at + 14 > cursor->end || cursor->left < 14)
+		return false;
+	*type = flows_u16(cursor->at + 12);
+	cursor->at += 14;
+	cursor->left -= 14;
+	if (flows_is_tag(*type) && !flows_tag(cursor, type, outer, inner))
+		return false;
+	return !flows_is_tag(*type) || flows_tag(cursor, type, outer, inner);
+}
+
+/*
+ * Passes the header of a tunnel: GRE of version 0 without routing, or VXLAN. Its type is that of an
+ * Ethernet frame where it carries one. What is no such tunnel is other.
+ */
+static __always_inline int flows_tunnel(struct flows_cursor *cursor,
+					const struct netto_flow_packet *packet, __u32 *type)
+{
+	const __u8 *at = cursor->at;
+	__u32 bytes = 16, flags, protocol = packet->talk >> 32 & 0xff;
+
+	if (protocol == 47) {
+		if (at + 4 > cursor->end)
+			return NETTO_FLOWS_MALFORMED;
+		flags = flows_u16(at);
+		*type = flows_u16(at + 2);
+		if (flags & FLOWS_GRE_UNKNOWN ||
+		    (*type != FLOWS_BRIDGED && *type != FLOWS_IPV4 && *type != FLOWS_IPV6))
+			return NETTO_FLOWS_OTHER;
+		/* Checksum, key and sequence number. */
+		bytes = 4 + (flags >> 13 & 4) + (flags >> 11 & 4) + (flags >> 10 & 4);
+	} else if (protocol == 17 && (packet->talk >> 16 & 0xffff) == FLOWS_VXLAN_PORT &&
+		   cursor->left >= bytes) {
+		*type = FLOWS_BRIDGED;
+		if (at + 9 > cursor->end)
+			return NETTO_FLOWS_MALFORMED;
+		if (!(at[8] & FLOWS_VXLAN_HAS_NUMBER))
+			return NETTO_FLOWS_OTHER;
+	} else {
+		return NETTO_FLOWS_OTHER;
+	}
+	if (cursor->left < bytes)
+		return NETTO_FLOWS_MALFORMED;
+	cursor->at = at + bytes;
+	cursor->left -= bytes;
+	return NETTO_FLOWS_PARSED;
+}
+
+/* Reads the packet within a tunnel; what carries no IP there stays a packet of the tunnel. */
+static __always_inline int flows_within(struct flows_cursor *cursor, struct netto_flow_packet *packet)
+{
+	__u32 type = 0, outer = 0, inner = 0;
+	int outcome = packet->fragment ? NETTO_FLOWS_OTHER : flows_tunnel(cursor, packet, &type);
+
+	if (outcome == NETTO_FLOWS_OTHER)
+		return NETTO_FLOWS_PARSED;
+	if (outcome == NETTO_FLOWS_PARSED && type == FLOWS_BRIDGED &&
+	    !flows_ethernet(cursor, &type, &outer, &inner))
+		outcome = NETTO_FLOWS_MALFORMED;
+	if (outcome == NETTO_FLOWS_MALFORMED)
+		return outcome;
+	if (type != FLOWS_IPV4 && type != FLOWS_IPV6)
+		return NETTO_FLOWS_PARSED;
+	__builtin_memset(packet, 0, sizeof(*packet));
+	return flows_packet(cursor, type, outer, inner, packet);
+}
+
+/*
+ * Reads a frame; the cursor is at its transport header then. `tag` is a VLAN tag that is not in it any
+ * more. Interface and direction are the caller's.
+ */
+static __always_inline int flows_parse(struct flows_cursor *cursor, __u32 tag,
+				       struct netto_flow_packet *packet)
+{
+	__u32 type, outer = tag, inner = 0;
+
+	__builtin_memset(packet, 0, sizeof(*packet));
+	if (!flows_ethernet(cursor, &type, &outer, &inner))
+		return NETTO_FLOWS_MALFORMED;
+	return flows_packet(cursor, type, outer, inner, packet);
 }
 
 /* Ports and protocol: what later fragments have from the first. */

@@ -359,10 +359,10 @@ mod tests {
     use crate::flow::Frame;
     use crate::frames::{ethernet, ipv4, ipv6, tcp, with_ports};
     use crate::kernel::collector::{self, Part};
-    use crate::kernel::parser::parse;
+    use crate::kernel::parser::{Headers, parse};
 
     fn record(frame: &[u8], at_ns: u64) -> Record {
-        match parse(frame, frame.len() as u32) {
+        match parse(frame, frame.len() as u32, Headers::Outer) {
             Frame::Packet(packet) => Record {
                 key: packet.key(),
                 counts: packet.counts(at_ns),

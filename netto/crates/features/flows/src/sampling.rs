@@ -147,7 +147,7 @@ pub(crate) mod testing {
     use crate::flow::{Counts, Frame};
     use crate::frames::{ethernet, ipv4, with_ports};
     use crate::kernel::collector::Part;
-    use crate::kernel::parser::parse;
+    use crate::kernel::parser::{Headers, parse};
 
     /// So many packets of a flow from this port to 53.
     pub(crate) fn part(port: u16, cpu: u32, packets: u64, bytes: u64) -> Part {
@@ -156,7 +156,7 @@ pub(crate) mod testing {
             0x0800,
             &ipv4(0, 0, 17, &with_ports([port, 53], 8, &[])),
         );
-        let Frame::Packet(packet) = parse(&frame, frame.len() as u32) else {
+        let Frame::Packet(packet) = parse(&frame, frame.len() as u32, Headers::Outer) else {
             panic!("it is a packet");
         };
         let counts = Counts {

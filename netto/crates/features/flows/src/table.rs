@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::flow::Frame;
     use crate::frames::{ethernet, ipv4, tcp};
-    use crate::kernel::parser::parse;
+    use crate::kernel::parser::{Headers, parse};
 
     const SECOND: u64 = 1_000_000_000;
     const ACK: u8 = 0x10;
@@ -190,7 +190,7 @@ mod tests {
     fn segment(port: u16, flags: u8, at_ns: u64) -> (Key, Counts) {
         let segment = tcp([port, 80], flags, 0, &[]);
         let frame = ethernet(&[], 0x0800, &ipv4(0, 0, 6, &segment));
-        match parse(&frame, frame.len() as u32) {
+        match parse(&frame, frame.len() as u32, Headers::Outer) {
             Frame::Packet(packet) => (packet.key(), packet.counts(at_ns)),
             other => panic!("{other:?}"),
         }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::abi;
 use crate::flow::{Counts, Key};
 use crate::flows_skel::{FlowsSkel, FlowsSkelBuilder};
+use crate::kernel::parser::Headers;
 
 /// Flows that are read by one call of the kernel.
 const BATCH: u32 = 4096;
@@ -167,8 +168,14 @@ impl Collector {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub(crate) fn load(most_flows: u32, possible_cpus: usize) -> anyhow::Result<Collector> {
+    pub(crate) fn load(
+        most_flows: u32,
+        headers: Headers,
+        possible_cpus: usize,
+    ) -> anyhow::Result<Collector> {
         let mut open = skeleton::open::<FlowsSkelBuilder>()?;
+        let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
+        rodata.netto_flows_inner = (headers == Headers::Inner).into();
         let maps = &mut open.maps;
         maps.flows_one.set_max_entries(most_flows)?;
         maps.flows_two.set_max_entries(most_flows)?;

@@ -8,12 +8,23 @@ unsafe extern "C" {
         frame: *const u8,
         captured: u32,
         frame_bytes: u32,
+        is_inner: bool,
         packet: *mut u64,
     ) -> i32;
 }
 
+/// What flows are of where a packet is in a tunnel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Headers {
+    /// The tunnel.
+    #[default]
+    Outer,
+    /// The packet within it.
+    Inner,
+}
+
 /// Parses a frame of this length, of which these bytes are there.
-pub(crate) fn parse(captured: &[u8], frame_bytes: u32) -> Frame {
+pub(crate) fn parse(captured: &[u8], frame_bytes: u32, headers: Headers) -> Frame {
     let mut packet = [0; abi::FLOW_PACKET_END];
     // No header is behind the first 64 KiB.
     let captured = &captured[..captured.len().min(usize::from(u16::MAX))];
@@ -25,6 +36,7 @@ pub(crate) fn parse(captured: &[u8], frame_bytes: u32) -> Frame {
             captured.as_ptr(),
             length,
             frame_bytes.max(length),
+            headers == Headers::Inner,
             packet.as_mut_ptr(),
         )
     };

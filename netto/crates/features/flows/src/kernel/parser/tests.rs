@@ -4,13 +4,23 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 
-use super::parse;
+use super::Headers;
 use crate::flow::{Fragment, Frame, Packet};
-use crate::frames::{TOS, TTL, V4, V6, ethernet, extension, fragment, ipv4, ipv6, tcp, with_ports};
+use crate::frames::{
+    TOS, TTL, V4, V6, ethernet, extension, fragment, gre, ipv4, ipv6, tcp, vxlan, with_ports,
+};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const PORTS: [u16; 2] = [40_000, 443];
+
+fn parse(captured: &[u8], frame_bytes: u32) -> Frame {
+    super::parse(captured, frame_bytes, Headers::Outer)
+}
+
+fn within(captured: &[u8], frame_bytes: u32) -> Frame {
+    super::parse(captured, frame_bytes, Headers::Inner)
+}
 
 fn packet(frame: &[u8]) -> Packet {
     match parse(frame, frame.len() as u32) {
@@ -73,6 +83,123 @@ fn frames() -> Vec<(&'static str, Vec<u8>, usize)> {
         ),
         ("later", of(&[], IPV4, &ipv4(0, 1, 17, &data)), 34),
     ]
+}
+
+/// Packets in tunnels: the frame, the number of bytes of all headers, and the packet as a frame of its
+/// own.
+fn tunnels() -> Vec<(&'static str, Vec<u8>, usize, Vec<u8>)> {
+    let segment = ipv4(1, 0, 6, &tcp(PORTS, 0x12, 1, &[0; 9]));
+    let hops = ipv6(0, &extension(17, 16, &with_ports(PORTS, 8, &[0; 5])));
+    let (four, six) = (ethernet(&[], IPV4, &segment), ethernet(&[], IPV6, &hops));
+    let tagged = ethernet(&[(0x88a8, 4), (0x8100, 5)], IPV6, &hops);
+    let later = ipv4(0, 3, 17, &[0; 9]);
+    let of_four = |protocol, payload: &[u8]| ethernet(&[], IPV4, &ipv4(0, 0, protocol, payload));
+    let of_six = |protocol, payload: &[u8]| {
+        let packet = ipv6(60, &extension(protocol, 8, payload));
+        ethernet(&[(0x8100, 9)], IPV6, &packet)
+    };
+    let bridged = 0x6558;
+    vec![
+        (
+            "gre",
+            of_four(47, &gre(0, IPV4, &segment)),
+            34 + 4 + 24 + 24,
+            four.clone(),
+        ),
+        (
+            "gre with all",
+            of_four(47, &gre(0xb000, IPV6, &hops)),
+            34 + 16 + 40 + 16 + 8,
+            six.clone(),
+        ),
+        (
+            "gre over six with a key",
+            of_six(47, &gre(0x2000, IPV4, &segment)),
+            18 + 48 + 8 + 24 + 24,
+            four.clone(),
+        ),
+        (
+            "bridged",
+            of_six(47, &gre(0x1000, bridged, &tagged)),
+            18 + 48 + 8 + 22 + 40 + 16 + 8,
+            tagged.clone(),
+        ),
+        (
+            "vxlan",
+            of_four(17, &vxlan(&four)),
+            34 + 16 + 14 + 24 + 24,
+            four,
+        ),
+        (
+            "vxlan over six",
+            of_six(17, &vxlan(&tagged)),
+            18 + 48 + 16 + 22 + 40 + 16 + 8,
+            tagged,
+        ),
+        (
+            "later",
+            of_four(47, &gre(0, IPV4, &later)),
+            34 + 4 + 20,
+            ethernet(&[], IPV4, &later),
+        ),
+    ]
+}
+
+#[test]
+fn a_packet_in_a_tunnel_is_what_it_is_without_if_that_is_asked_for() {
+    for (name, frame, headers, alone) in tunnels() {
+        let whole = within(&frame, frame.len() as u32);
+        assert_eq!(whole, parse(&alone, alone.len() as u32), "{name}");
+        let outer = packet(&frame).key();
+        assert!([17, 47].contains(&outer.protocol()), "{name}");
+        for bytes in 0..frame.len() {
+            let ended = within(&frame[..bytes], bytes as u32);
+            assert_eq!(ended, Frame::Malformed, "{name}: {bytes} bytes");
+            let cut = within(&frame[..bytes], frame.len() as u32);
+            let expected = if bytes < headers {
+                Frame::Malformed
+            } else {
+                whole
+            };
+            assert_eq!(cut, expected, "{name}: {bytes} bytes captured");
+        }
+    }
+    // What that one carries is no packet.
+    for (name, frame, _) in frames().into_iter().filter(|own| own.0 != "gre") {
+        let whole = parse(&frame, frame.len() as u32);
+        assert_eq!(within(&frame, frame.len() as u32), whole, "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_tunnel_or_carries_no_ip_is_a_packet_of_the_outer_headers() {
+    let inner = ipv4(0, 0, 17, &with_ports(PORTS, 8, &[]));
+    let mut without_number = vxlan(&ethernet(&[], IPV4, &inner));
+    without_number[8] = 0;
+    let bare = with_ports([50_000, 4_789], 8, &[8; 7]);
+    let arp = ethernet(&[], 0x0806, &[0; 28]);
+    for (what, protocol, fragment, payload) in [
+        ("version 1", 47, 0, gre(1, IPV4, &inner)),
+        ("routing", 47, 0, gre(0x4000, IPV4, &inner)),
+        ("MPLS", 47, 0, gre(0, 0x8847, &inner)),
+        ("ARP in GRE", 47, 0, gre(0, 0x6558, &arp)),
+        ("ARP in VXLAN", 17, 0, vxlan(&arp)),
+        ("no network number", 17, 0, without_number),
+        ("too short", 17, 0, bare),
+        ("a first fragment", 47, 0x2000, gre(0, IPV4, &inner)),
+        ("IP in IP", 4, 0, inner.clone()),
+    ] {
+        let frame = ethernet(&[], IPV4, &ipv4(0, fragment, protocol, &payload));
+        let whole = parse(&frame, frame.len() as u32);
+        assert!(matches!(whole, Frame::Packet(_)), "{what}");
+        assert_eq!(within(&frame, frame.len() as u32), whole, "{what}");
+    }
+    let twice = gre(0, IPV4, &ipv4(0, 0, 47, &gre(0, IPV4, &inner)));
+    let frame = ethernet(&[], IPV4, &ipv4(0, 0, 47, &twice));
+    let Frame::Packet(packet) = within(&frame, frame.len() as u32) else {
+        panic!("one level is passed");
+    };
+    assert_eq!((packet.key().protocol(), packet.counts(0).bytes), (47, 52));
 }
 
 #[test]
@@ -222,12 +349,14 @@ fn what_is_no_ip_is_other() {
 proptest! {
     #[test]
     fn no_bytes_are_read_beyond_the_end_whatever_they_are(
-        kind in 0..17_usize,
-        changes in proptest::collection::vec((0..120_usize, any::<u8>()), 0..6),
-        bytes in 0..130_usize,
+        kind in 0..24_usize,
+        changes in proptest::collection::vec((0..180_usize, any::<u8>()), 0..6),
+        bytes in 0..190_usize,
         more in 0..2_000_u32,
     ) {
-        let mut frame = frames().swap_remove(kind).1;
+        let tunnels = tunnels().into_iter().map(|(_, frame, ..)| frame);
+        let mut all = frames().into_iter().map(|(_, frame, _)| frame).chain(tunnels);
+        let mut frame = all.nth(kind).unwrap();
         for (at, value) in changes {
             if let Some(byte) = frame.get_mut(at) {
                 *byte = value;
@@ -237,8 +366,10 @@ proptest! {
         // A box of exactly these bytes, so that a sanitizer sees a read beyond them.
         let frame = frame.into_boxed_slice();
         let frame_bytes = frame.len() as u32 + more;
-        if let Frame::Packet(packet) = parse(&frame, frame_bytes) {
-            prop_assert!(packet.counts(0).bytes <= u64::from(frame_bytes));
+        for outcome in [parse(&frame, frame_bytes), within(&frame, frame_bytes)] {
+            if let Frame::Packet(packet) = outcome {
+                prop_assert!(packet.counts(0).bytes <= u64::from(frame_bytes));
+            }
         }
     }
 }
