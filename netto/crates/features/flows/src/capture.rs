@@ -12,8 +12,7 @@ use pcap_file::{DataLink, TsResolution};
 use crate::flow::{Fragment, FragmentId, Frame, Packet};
 use crate::kernel::collector::Totals;
 use crate::kernel::parser::{self, Headers};
-use crate::records::Records;
-use crate::table::Table;
+use crate::table::{Record, Table};
 
 /// First fragments whose ports are kept; as many as the programs keep.
 const MOST_FRAGMENTS: usize = 4096;
@@ -55,7 +54,7 @@ impl Fragments {
     }
 }
 
-/// Puts the flows of a file into the table, and ended ones into the records.
+/// Puts the flows of a file into the table, and gives away those that have ended.
 ///
 /// # Errors
 /// It is no pcap file with Ethernet frames, or cannot be read.
@@ -63,7 +62,7 @@ pub(crate) fn read(
     path: &Path,
     headers: Headers,
     table: &mut Table,
-    records: &mut Records,
+    mut give: impl FnMut(Vec<Record>),
 ) -> anyhow::Result<Capture> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
@@ -122,10 +121,10 @@ pub(crate) fn read(
         if at_ns.saturating_sub(swept_ns) >= SWEEP_NS {
             swept_ns = at_ns;
             table.expire(at_ns);
-            records.extend(table.take_ended());
+            give(table.take_ended());
         }
     }
-    records.extend(table.take_ended());
+    give(table.take_ended());
     Ok(capture)
 }
 
@@ -140,7 +139,8 @@ mod tests {
 
     use super::*;
     use crate::frames::{ethernet, ipv4, with_ports};
-    use crate::table::{End, Record, Timeouts};
+    use crate::records::Records;
+    use crate::table::{End, Timeouts};
 
     const IPV4: u16 = 0x0800;
 
@@ -175,7 +175,8 @@ mod tests {
         };
         let mut table = Table::new(timeouts, 100);
         let mut records = Records::new(100);
-        let capture = read(path, Headers::Outer, &mut table, &mut records)?;
+        let give = |ended: Vec<Record>| records.extend(ended);
+        let capture = read(path, Headers::Outer, &mut table, give)?;
         records.extend(table.finish());
         Ok((capture, records.listed))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use netto_feature::values::in_range;
 use netto_sys::interface_links::ethernet_index;
@@ -16,16 +16,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture;
 use crate::conversations::{self, Sort};
+use crate::export::Exporter;
 use crate::kernel::collector::Collector;
 use crate::options::TableArgs;
 use crate::records::Records;
 use crate::report::Measured;
-use crate::table::Table;
+use crate::table::{Record, Table};
 
 /// Length of an interval: how long a flow is in the kernel's table.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is seen whether the user has ended it.
 const STEP: Duration = Duration::from_millis(50);
+/// How long the export may take that nothing else waits for.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Moves the cursor to the upper left, and clears the rest of the screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
@@ -84,6 +87,11 @@ pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
 }
 
 impl FlowsArgs {
+    fn exporter(&self) -> anyhow::Result<Option<Exporter>> {
+        let start = |target| Exporter::start(target, self.table.most_flows());
+        self.table.export().map(start).transpose()
+    }
+
     fn is_live(&self) -> bool {
         !self.once && !self.json && io::stdout().is_terminal()
     }
@@ -109,10 +117,25 @@ fn write(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Waits for the end of the export.
+fn end(exporter: Option<Exporter>) -> anyhow::Result<()> {
+    match exporter.and_then(|exporter| exporter.end(PATIENCE)) {
+        Some(lost) => bail!(lost),
+        None => Ok(()),
+    }
+}
+
 fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<()> {
+    let exporter = args.exporter()?;
     let mut records = Records::new(args.table.most_flows() as usize);
-    let capture = capture::read(path, args.table.headers(), &mut table, &mut records)?;
-    records.extend(table.finish());
+    let mut take = |ended: Vec<Record>| {
+        if let Some(exporter) = &exporter {
+            exporter.export(&ended, 0, PATIENCE);
+        }
+        records.extend(ended);
+    };
+    let capture = capture::read(path, args.table.headers(), &mut table, &mut take)?;
+    take(table.finish());
     let span_ns = capture.span_ns.map_or(0, |[begin, end]| end - begin);
     let measured = Measured {
         source: path.display().to_string(),
@@ -121,7 +144,8 @@ fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<
         notes: capture.notes,
         ..Measured::default()
     };
-    args.print(&measured, &records)
+    args.print(&measured, &records)?;
+    end(exporter)
 }
 
 fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
@@ -132,6 +156,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             .context("cannot handle the signals that end it")?;
     }
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
+    let mut exporter = args.exporter()?;
     let mut collector = Collector::load(args.table.most_flows(), args.table.headers(), cpus)?;
     let mut measured = Measured {
         source: args.interfaces.join(", "),
@@ -157,6 +182,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     ));
 
     let is_live = args.is_live();
+    let own_notes = measured.notes.len();
     let mut records = Records::new(args.table.most_flows() as usize);
     let begun = Instant::now();
     let limit = Duration::from_secs(args.seconds);
@@ -185,18 +211,23 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
         let seconds = interval_begun.elapsed().as_secs_f64();
         interval_begun = Instant::now();
         measured.seconds = begun.elapsed().as_secs_f64();
-        let ended = table.take_ended();
-        if is_over && is_live {
-            return Ok(());
+        let ended = match is_over {
+            true => table.finish(),
+            false => table.take_ended(),
+        };
+        if let Some(exporter) = &mut exporter {
+            exporter.export(&ended, measured.unix_offset_ns, Duration::ZERO);
+            measured.notes.truncate(own_notes);
+            measured.notes.extend(exporter.note());
         }
-        if is_live {
-            show(args, &measured, &table, &records, ended.len(), seconds)?;
-        } else {
-            records.extend(ended);
+        match is_live {
+            true if is_over => return end(exporter),
+            true => show(args, &measured, &table, &records, ended.len(), seconds)?,
+            false => records.extend(ended),
         }
         if is_over {
-            records.extend(table.finish());
-            return args.print(&measured, &records);
+            args.print(&measured, &records)?;
+            return end(exporter);
         }
     }
 }
@@ -237,7 +268,7 @@ fn say(text: &str) {
 }
 
 /// What is added to the clock of the programs to have that of the day.
-fn unix_offset_ns() -> u64 {
+pub(crate) fn unix_offset_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now.map_or(0, |now| now.as_nanos() as u64);
     now_ns.saturating_sub(monotonic_ns())

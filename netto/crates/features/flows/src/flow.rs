@@ -38,6 +38,8 @@ pub(crate) struct Counts {
     pub dscps: u64,
     /// A bit for each that was seen.
     pub ttls: [u64; 4],
+    /// CPU time of the RX softirq for its packets, nanoseconds; none if it is not known of all.
+    pub cpu_ns: Option<u64>,
 }
 
 /// What the parser says of a frame.
@@ -216,6 +218,7 @@ impl Counts {
             tcp_flags: words[abi::FLOW_TCP_FLAGS],
             dscps: words[abi::FLOW_DSCPS],
             ttls,
+            cpu_ns: None,
         })
     }
 
@@ -237,6 +240,8 @@ impl Counts {
         for (own, more) in self.ttls.iter_mut().zip(more.ttls) {
             *own |= more;
         }
+        let both = self.cpu_ns.zip(more.cpu_ns);
+        self.cpu_ns = both.map(|(own, more)| own + more);
     }
 
     /// The least and the greatest time to live.
@@ -276,6 +281,7 @@ impl Packet {
             tcp_flags: self.word(abi::FLOW_PACKET_TCP_FLAGS),
             dscps: 1 << (self.word(abi::FLOW_PACKET_TOS) >> 2 & 63),
             ttls,
+            cpu_ns: None,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Flows in the intervals of the daemon: the tables are read at the end of each, and the programs kept
 //! within the budget.
 
+use std::time::Duration;
+
 use anyhow::bail;
 use metrics_common::component::index_of;
 use metrics_common::{Sections, SoftnetCount};
@@ -10,6 +12,8 @@ use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
 
 use crate::NAME;
+use crate::command::unix_offset_ns;
+use crate::export::Exporter;
 use crate::interfaces::Interfaces;
 use crate::kernel::collector::{Collector, Drained};
 use crate::options::Request;
@@ -21,6 +25,10 @@ use crate::talkers::{self, Received};
 const SAMPLED: &str = "flows, sampled";
 const LOST: &str = "flows, lost";
 const FLOOD: &str = "flows, by prefix";
+const EXPORT: &str = "flows, export";
+
+/// How long the last records may take to their collector.
+const LAST_EXPORT: Duration = Duration::from_secs(1);
 
 /// Its programs; an event is a packet that is sampled.
 const GROUP: ProbeGroup = ProbeGroup {
@@ -40,17 +48,18 @@ struct FlowCounter {
     /// One in so many packets was sampled in the interval.
     one_in: u64,
     group: RegisteredGroup,
+    exporter: Option<Exporter>,
 }
 
 /// Begins with the next packet.
 ///
 /// # Errors
-/// Flows are not asked for, or cannot be counted at one of the interfaces.
+/// Flows are not asked for, or cannot be counted at one of the interfaces, or not exported.
 pub(crate) fn start(
     platform: &mut Platform,
     options: &FeatureOptions,
 ) -> anyhow::Result<Box<dyn Instrument>> {
-    for topic in [SAMPLED, LOST, FLOOD] {
+    for topic in [SAMPLED, LOST, FLOOD, EXPORT] {
         platform.tell(topic, None);
     }
     let Some(request) = options.of::<Request>(NAME) else {
@@ -60,6 +69,9 @@ pub(crate) fn start(
     let mut collector = Collector::load(request.most_flows, request.headers, cpus)?;
     let (names, at) = (&request.interfaces, request.at);
     let interfaces = Interfaces::start(names, at, &platform.roots, &mut collector)?;
+    let export = request.export.as_ref();
+    let exporter = export.map(|target| Exporter::start(target, request.most_flows));
+    let exporter = exporter.transpose()?;
     let group = platform.overhead.register(GROUP, Vec::new())?;
     platform.tell(NAME, interfaces.notes());
     if let Some(bytes) = collector.table_bytes() {
@@ -74,6 +86,7 @@ pub(crate) fn start(
         most_flows: request.most_flows,
         one_in: 1,
         group,
+        exporter,
     }))
 }
 
@@ -114,6 +127,19 @@ fn received(cpus: &[u32], sections: &Sections) -> Option<Vec<Received>> {
     Some(cpus.iter().enumerate().map(of_cpu).collect())
 }
 
+impl Drop for FlowCounter {
+    /// Exports what was under way at the end of the last interval.
+    fn drop(&mut self) {
+        let Some(exporter) = self.exporter.take() else {
+            return;
+        };
+        exporter.export(&self.table.finish(), unix_offset_ns(), Duration::ZERO);
+        if let Some(lost) = exporter.end(LAST_EXPORT) {
+            tracing::warn!("at the end of flows, {lost}");
+        }
+    }
+}
+
 impl Instrument for FlowCounter {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let mut drained = self.collector.drain()?;
@@ -123,15 +149,24 @@ impl Instrument for FlowCounter {
         let one_in = self.one_in;
         self.keep_to_budget(tick, &drained);
         let totals = sampling::scale(&mut drained);
+        let received = received(tick.cpus, sections);
+        if let Some(received) = &received {
+            talkers::charge(&mut drained, received);
+        }
         for (key, counts) in drained.flows() {
             self.table.take(key, counts);
         }
         self.table.expire(tick.now_ns);
-        let received = received(tick.cpus, sections);
         let name_of = |index| self.interfaces.name_of(index);
         let mut flows = talkers::section(&drained, &totals, received.as_deref(), name_of);
         flows.active = self.table.under_way().len() as u64;
-        flows.ended = self.table.take_ended().len() as u64;
+        let ended = self.table.take_ended();
+        flows.ended = ended.len() as u64;
+        if let Some(exporter) = &mut self.exporter {
+            exporter.export(&ended, unix_offset_ns(), Duration::ZERO);
+            let note = exporter.note().map(|note| format!("{note}."));
+            tick.platform.tell_quietly(EXPORT, note);
+        }
         flows.one_in = one_in;
         let flood = (flows.prefix_packets > 0).then(|| {
             let most = self.most_flows;

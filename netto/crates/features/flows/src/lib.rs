@@ -9,6 +9,7 @@ mod capture;
 mod command;
 mod conversations;
 mod demo;
+mod export;
 mod flow;
 #[cfg(test)]
 mod frames;

@@ -4,6 +4,7 @@ use clap::{Args, FromArgMatches};
 use netto_feature::options::Options;
 use netto_feature::values::{Impossible, Refused, in_range};
 
+use crate::export::target::Target;
 use crate::kernel::collector::At;
 use crate::kernel::parser::Headers;
 use crate::table::Timeouts;
@@ -36,6 +37,7 @@ pub(crate) struct Request {
     pub most_flows: u32,
     pub headers: Headers,
     pub timeouts: Timeouts,
+    pub export: Option<Target>,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -99,6 +101,15 @@ pub(crate) struct TableArgs {
         env = "NETTO_FLOWS_INNER"
     )]
     flows_inner: Option<bool>,
+    /// Export every record as IPFIX to udp://HOST:PORT, tcp://HOST:PORT or file:PATH
+    /// [default: none]
+    #[arg(
+        long,
+        value_name = "TARGET",
+        value_parser = Target::parse,
+        env = "NETTO_FLOWS_EXPORT"
+    )]
+    flows_export: Option<Target>,
 }
 
 impl TableArgs {
@@ -115,6 +126,10 @@ impl TableArgs {
             Some(true) => Headers::Inner,
             _ => Headers::Outer,
         }
+    }
+
+    pub(crate) fn export(&self) -> Option<&Target> {
+        self.flows_export.as_ref()
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -141,6 +156,7 @@ impl FlowsOptions {
             most_flows: self.table.most_flows(),
             headers: self.table.headers(),
             timeouts: self.table.timeouts(),
+            export: self.table.flows_export,
         })
     }
 }
@@ -197,6 +213,7 @@ mod tests {
             (["--flows", "abcdefghijklmnop"], "names of interfaces"),
             (["--flows-max", "0"], "must be 1 to 16777216 flows"),
             (["--flows-at", "nowhere"], "nowhere"),
+            (["--flows-export", "collector"], "takes udp://HOST:PORT"),
         ] {
             let refusal = asked(&words).unwrap_err();
             assert!(refusal.contains(part), "{refusal}");

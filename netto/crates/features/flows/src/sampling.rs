@@ -135,11 +135,6 @@ impl Share {
         self.given += part;
         part
     }
-
-    /// What nobody has got.
-    pub(crate) fn rest(&self) -> u64 {
-        self.whole - self.given
-    }
 }
 
 #[cfg(test)]

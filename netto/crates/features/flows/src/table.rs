@@ -156,14 +156,14 @@ impl Table {
     }
 
     /// All that is left, when the measurement ends.
-    pub(crate) fn finish(mut self) -> Vec<Record> {
-        let rest = self.under_way.iter().map(|(key, flow)| Record {
-            key: *key,
+    pub(crate) fn finish(&mut self) -> Vec<Record> {
+        let rest = self.under_way.drain().map(|(key, flow)| Record {
+            key,
             counts: flow.counts,
             end: End::UnderWay,
         });
         self.ended.extend(rest);
-        self.ended
+        self.take_ended()
     }
 }
 

@@ -66,7 +66,7 @@ impl Between {
 }
 
 impl Sum {
-    fn add(&mut self, part: &Part, is_swapped: bool, cpu_ns: u64) {
+    fn add(&mut self, part: &Part, is_swapped: bool) {
         let counts = &part.counts;
         if self.sampled == 0 || counts.first_ns < self.first_ns {
             (self.first_ns, self.is_swapped) = (counts.first_ns, is_swapped);
@@ -76,7 +76,7 @@ impl Sum {
             bytes: counts.bytes,
         });
         self.sampled += part.sampled;
-        self.cpu_ns += cpu_ns;
+        self.cpu_ns += counts.cpu_ns.unwrap_or(0);
     }
 
     fn both(&self) -> Amount {
@@ -109,15 +109,9 @@ impl Division {
         Division(received.iter().map(share).collect())
     }
 
-    fn of(&mut self, part: &Part) -> u64 {
-        match self.0.get_mut(&part.cpu) {
-            Some(share) if is_received(part) => share.of(part.counts.packets),
-            _ => 0,
-        }
-    }
-
-    fn rest_ns(&self) -> u64 {
-        self.0.values().map(Share::rest).sum()
+    fn of(&mut self, part: &Part) -> Option<u64> {
+        let share = self.0.get_mut(&part.cpu).filter(|_| is_received(part));
+        share.map(|share| share.of(part.counts.packets))
     }
 }
 
@@ -125,7 +119,16 @@ fn is_received(part: &Part) -> bool {
     part.key.direction() == Some(Direction::In)
 }
 
-/// The section of what was drained and scaled; the caller adds the flows under way. Without
+/// Gives each part of received packets its share of the time of its CPU.
+pub(crate) fn charge(drained: &mut Drained, received: &[Received]) {
+    let mut division = Division::new(drained, received);
+    let prefixes = drained.prefixes.iter_mut().map(|own| &mut own.part);
+    for part in drained.parts.iter_mut().chain(prefixes) {
+        part.counts.cpu_ns = division.of(part);
+    }
+}
+
+/// The section of what was drained, scaled and charged; the caller adds the flows under way. Without
 /// `received` nothing is known of time.
 pub(crate) fn section(
     drained: &Drained,
@@ -133,30 +136,26 @@ pub(crate) fn section(
     received: Option<&[Received]>,
     name_of: impl Fn(u32) -> String,
 ) -> Flows {
-    let mut division = received.map(|received| Division::new(drained, received));
     // Senders choose the ends: a hash that they cannot foresee.
     let mut sums: HashMap<Between, Sum> = HashMap::new();
     for part in &drained.parts {
         let (between, is_swapped) = Between::of(&part.key);
-        let cpu_ns = division.as_mut().map_or(0, |division| division.of(part));
         let sum = sums.entry(between).or_default();
-        sum.add(part, is_swapped, cpu_ns);
+        sum.add(part, is_swapped);
     }
-    let prefixes = prefixes(drained, division.as_mut(), &name_of);
+    let is_timed = received.is_some();
+    let prefixes = prefixes(drained, is_timed, &name_of);
     let mut sums: Vec<(Between, Sum)> = sums.into_iter().collect();
     let size = |(between, sum): &(Between, Sum)| (Reverse(sum.both().bytes), between.ends);
     let listed = MOST_CONVERSATIONS.min(sums.len());
     if listed < sums.len() {
         sums.select_nth_unstable_by_key(listed, size);
     }
-    let others = sums.split_off(listed);
+    sums.truncate(listed);
     sums.sort_unstable_by_key(size);
-    let mut other_cpu_ns = division.as_ref().map(Division::rest_ns);
-    if let Some(other_cpu_ns) = &mut other_cpu_ns {
-        *other_cpu_ns += others.iter().map(|(_, sum)| sum.cpu_ns).sum::<u64>();
-        *other_cpu_ns += prefixes.iter().filter_map(|own| own.cpu_ns).sum::<u64>();
-    }
-    let is_timed = division.is_some();
+    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum::<u64>());
+    let listed_ns: u64 = sums.iter().map(|(_, sum)| sum.cpu_ns).sum();
+    let other_cpu_ns = rx_softirq_ns.map(|all_ns| all_ns - listed_ns);
     let conversations: Vec<Conversation> = sums
         .into_iter()
         .map(|(between, sum)| conversation(between, sum, is_timed, &name_of))
@@ -173,7 +172,6 @@ pub(crate) fn section(
         other.packets = other.packets.saturating_sub(own.packets);
         other.bytes = other.bytes.saturating_sub(own.bytes);
     }
-    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum());
     let mut flows = Flows {
         conversations,
         other,
@@ -197,7 +195,7 @@ pub(crate) fn section(
 /// The prefixes, each once.
 fn prefixes(
     drained: &Drained,
-    mut division: Option<&mut Division>,
+    is_timed: bool,
     name_of: &impl Fn(u32) -> String,
 ) -> Vec<FlowPrefix> {
     let mut sums: HashMap<(u32, u8, [Subnet; 2]), FlowPrefix> = HashMap::new();
@@ -216,7 +214,7 @@ fn prefixes(
                 bytes: part.counts.bytes,
             },
             least_flows: *flows,
-            cpu_ns: division.as_mut().map(|division| division.of(part)),
+            cpu_ns: is_timed.then(|| part.counts.cpu_ns.unwrap_or(0)),
         };
         sums.entry((key.interface(), key.protocol(), ends))
             .and_modify(|sum| sum.add(&own))
@@ -296,7 +294,9 @@ mod tests {
 
     fn of(drained: &Drained, times: [(u64, u64); 2]) -> Flows {
         let received = received(times);
-        section(drained, &drained.sum(), Some(&received), |_| {
+        let mut drained = drained.clone();
+        charge(&mut drained, &received);
+        section(&drained, &drained.sum(), Some(&received), |_| {
             "eth0".to_owned()
         })
     }

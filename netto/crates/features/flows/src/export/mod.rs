@@ -1,0 +1,356 @@
+//! Export of records by IPFIX: a thread takes them from a queue of bounded length, so that a
+//! collector or a disk holds nobody up.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+
+use crate::table::Record;
+
+use file::FileSink;
+use ipfix::Encoder;
+use network::{TcpSink, UdpSink};
+use target::Target;
+
+mod file;
+mod ipfix;
+mod network;
+pub(crate) mod target;
+
+/// Records that are queued at once.
+const CHUNK: usize = 4_096;
+/// Time before a collector is tried again, doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The same when the export ends.
+const LAST_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a target needs before the next message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    /// Nothing: it is the session of the last one.
+    GoesOn,
+    /// Templates again.
+    Announces,
+    /// It is a new session.
+    Anew,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Udp(UdpSink),
+    Tcp(TcpSink),
+    File(FileSink),
+}
+
+impl Sink {
+    fn start(target: &Target) -> anyhow::Result<Sink> {
+        Ok(match target {
+            Target::Udp(host) => Sink::Udp(UdpSink::new(network::resolve(host)?[0])),
+            Target::Tcp(host) => Sink::Tcp(TcpSink::new(network::resolve(host)?)),
+            Target::File(path) => Sink::File(FileSink::open(path)?),
+        })
+    }
+
+    fn prepare(&mut self) -> io::Result<Ready> {
+        match self {
+            Sink::Udp(sink) => sink.prepare(),
+            Sink::Tcp(sink) => sink.prepare(),
+            Sink::File(sink) => sink.prepare(),
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Udp(sink) => sink.send(message),
+            Sink::Tcp(sink) => sink.send(message),
+            Sink::File(sink) => sink.send(message),
+        }
+    }
+
+    /// Whether records wait for a target that fails. There is another datagram for a collector that
+    /// takes datagrams, and another place for a file's next message.
+    fn is_waited_for(&self) -> bool {
+        matches!(self, Sink::Tcp(_))
+    }
+}
+
+/// Records that ended together.
+#[derive(Debug)]
+struct Batch {
+    records: Vec<Record>,
+    /// What is added to their times to have those of the day.
+    unix_offset_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Batch>,
+    /// Records that wait, or are being sent.
+    left: usize,
+    lost: u64,
+    /// Why the last message failed, if it did.
+    trouble: Option<String>,
+    /// Until when what is left may be sent.
+    deadline: Option<Instant>,
+    /// The thread has ended.
+    has_ended: bool,
+}
+
+/// What the thread and the others share.
+#[derive(Debug)]
+struct Queue {
+    most: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No thread panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long at most while this is so.
+    fn wait_while(
+        &self,
+        time: Duration,
+        is_so: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let waited = self.changed.wait_timeout_while(self.state(), time, is_so);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Takes as many as there is room for; the others are lost.
+    fn push(&self, records: &[Record], unix_offset_ns: u64, patience: Duration) {
+        for chunk in records.chunks(CHUNK) {
+            let is_full =
+                |state: &mut State| state.left + chunk.len() > self.most && state.trouble.is_none();
+            let mut state = self.wait_while(patience, is_full);
+            let room = self.most.saturating_sub(state.left).min(chunk.len());
+            state.lost += (chunk.len() - room) as u64;
+            state.left += room;
+            if room > 0 {
+                state.waiting.push_back(Batch {
+                    records: chunk[..room].to_vec(),
+                    unix_offset_ns,
+                });
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next records to be sent; none at the end.
+    fn next(&self) -> Option<Batch> {
+        let is_idle = |state: &mut State| state.waiting.is_empty() && state.deadline.is_none();
+        let waited = self.changed.wait_while(self.state(), is_idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting.pop_front()
+    }
+
+    /// So many have been sent.
+    fn sent(&self, records: usize) {
+        let mut state = self.state();
+        state.left -= records;
+        state.trouble = None;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// So many could not be sent.
+    fn lost(&self, records: usize) {
+        let mut state = self.state();
+        state.left -= records;
+        state.lost += records as u64;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Has what is left sent within this time.
+    fn end(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        self.state().deadline.get_or_insert(deadline);
+        self.changed.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        let deadline = self.state().deadline;
+        deadline.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Waits before another try; returns whether there may be one.
+    fn pause(&self, time: Duration) -> bool {
+        let state = self.wait_while(time, |state| state.deadline.is_none());
+        let is_ending = state.deadline.is_some();
+        drop(state);
+        if is_ending {
+            std::thread::sleep(LAST_PAUSE);
+        }
+        !self.is_over()
+    }
+}
+
+/// The thread's part.
+struct Sender {
+    queue: Arc<Queue>,
+    sink: Sink,
+    target: Target,
+    encoder: Encoder,
+}
+
+impl Sender {
+    fn run(mut self) {
+        while let Some(batch) = self.queue.next() {
+            self.send(&batch);
+        }
+        // A file is free when its next writer comes.
+        drop(self.sink);
+        self.queue.state().has_ended = true;
+        self.queue.changed.notify_all();
+    }
+
+    fn send(&mut self, batch: &Batch) {
+        let mut left = &batch.records[..];
+        let mut pause = FIRST_PAUSE;
+        while !left.is_empty() {
+            if self.queue.is_over() {
+                return self.queue.lost(left.len());
+            }
+            let ready = self.sink.prepare();
+            match ready {
+                Ok(Ready::Anew) => self.encoder = Encoder::default(),
+                Ok(Ready::Announces) => self.encoder.announce_again(),
+                Ok(Ready::GoesOn) | Err(_) => {}
+            }
+            let message = self
+                .encoder
+                .message(left, batch.unix_offset_ns, unix_seconds());
+            match ready.and_then(|_| self.sink.send(&message.bytes)) {
+                Ok(()) => {
+                    self.recovered();
+                    self.queue.sent(message.records);
+                    pause = FIRST_PAUSE;
+                }
+                Err(error) => {
+                    self.failed(&error);
+                    if self.sink.is_waited_for() && self.queue.pause(pause) {
+                        pause = (2 * pause).min(LONGEST_PAUSE);
+                        continue;
+                    }
+                    // It may have announced templates.
+                    self.encoder.announce_again();
+                    self.queue.lost(message.records);
+                }
+            }
+            left = &left[message.records..];
+        }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        let trouble = error.to_string();
+        let before = self.queue.state().trouble.replace(trouble);
+        self.queue.changed.notify_all();
+        if before.is_none() {
+            let target = &self.target;
+            tracing::warn!("flows do not reach {target}: {error}");
+        }
+    }
+
+    fn recovered(&self) {
+        let state = self.queue.state();
+        if state.trouble.is_some() {
+            let (target, lost) = (&self.target, state.lost);
+            tracing::info!("flows reach {target} again; {lost} records are lost so far");
+        }
+    }
+}
+
+/// Exports records.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    queue: Arc<Queue>,
+    target: Target,
+    /// Lost records of which the user knows.
+    told: u64,
+}
+
+impl Exporter {
+    /// Starts the thread. Twice as many records may wait as there may be flows.
+    ///
+    /// # Errors
+    /// The name of the collector is not known, or the file cannot be written.
+    pub(crate) fn start(target: &Target, most_flows: u32) -> anyhow::Result<Exporter> {
+        let queue = Arc::new(Queue {
+            most: 2 * most_flows as usize,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let sender = Sender {
+            queue: queue.clone(),
+            sink: Sink::start(target)?,
+            target: target.clone(),
+            encoder: Encoder::default(),
+        };
+        std::thread::Builder::new()
+            .name("netto-export".to_owned())
+            .spawn(move || sender.run())
+            .context("cannot start the thread that exports flows")?;
+        Ok(Exporter {
+            queue,
+            target: target.clone(),
+            told: 0,
+        })
+    }
+
+    /// Exports these. Those for which there is no room are lost, after this time if the target takes
+    /// any; what is added to their times makes those of the day.
+    pub(crate) fn export(&self, records: &[Record], unix_offset_ns: u64, patience: Duration) {
+        self.queue.push(records, unix_offset_ns, patience);
+    }
+
+    /// What the user has to know: why records do not reach the target, and how many were lost.
+    pub(crate) fn note(&mut self) -> Option<String> {
+        let state = self.queue.state();
+        let has_lost = state.lost > std::mem::replace(&mut self.told, state.lost);
+        let cause = match &state.trouble {
+            Some(trouble) => trouble.as_str(),
+            None if has_lost => "more of them ended at once than can wait",
+            None => return None,
+        };
+        let (target, lost) = (&self.target, state.lost);
+        Some(format!(
+            "flows do not reach {target}: {cause}; {lost} records are lost so far"
+        ))
+    }
+
+    /// Sends what is left, for so long at most; returns how many records were lost altogether, and
+    /// why.
+    pub(crate) fn end(self, limit: Duration) -> Option<String> {
+        self.queue.end(limit);
+        let state = self.queue.wait_while(limit, |state| !state.has_ended);
+        let lost = state.lost + state.left as u64;
+        (lost > 0).then(|| {
+            let cause = state
+                .trouble
+                .as_deref()
+                .unwrap_or("it takes them too slowly");
+            format!("{lost} records did not reach {}: {cause}", self.target)
+        })
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.queue.end(Duration::ZERO);
+    }
+}
+
+/// Now, as messages have it: until 2106.
+fn unix_seconds() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() as u32)
+}
