@@ -23,8 +23,8 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("target").required(true).args(["to", "pcap"])))]
 pub struct SynthArgs {
-    /// Records of flows: CSV, nfdump's CSV or IPFIX, as they are or compressed by gzip or zstd;
-    /// - is standard input
+    /// Records of flows: CSV, nfdump's CSV, IPFIX or netto's log, as they are or compressed by gzip
+    /// or zstd; - is standard input
     #[arg(value_name = "RECORDS")]
     pub records: PathBuf,
     /// Send the packets to this interface

@@ -34,6 +34,8 @@ pub struct Tally {
     pub not_understood: u64,
     /// Records that were understood, and cannot be made.
     pub refused: u64,
+    /// Packets that have no record, as the records say themselves.
+    pub not_listed_packets: u64,
     /// Why there is no further record.
     pub failure: Option<anyhow::Error>,
 }
@@ -84,6 +86,15 @@ impl Iterator for Intake {
         while self.tally.borrow().failure.is_none() {
             let mut record = match self.records.next()? {
                 Ok(record) => record,
+                Err(Fault::Note(text)) => {
+                    (self.say)(&text);
+                    continue;
+                }
+                Err(Fault::NotListed(packets)) => {
+                    let mut tally = self.tally.borrow_mut();
+                    tally.not_listed_packets = tally.not_listed_packets.saturating_add(packets);
+                    continue;
+                }
                 Err(Fault::Record(error)) => {
                     self.tally.borrow_mut().not_understood += 1;
                     self.trouble(error.to_string());

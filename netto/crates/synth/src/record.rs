@@ -70,6 +70,8 @@ pub struct FlowRecord {
     pub packets: u64,
     /// Bytes of all packets, IP header included, Ethernet excluded.
     pub bytes: u64,
+    /// Whether packets and bytes are known by samples only.
+    pub is_estimate: bool,
     /// VLAN, if any.
     pub vlan: Option<u16>,
 }

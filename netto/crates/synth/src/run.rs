@@ -152,6 +152,7 @@ fn play(
     summary.records = tally.records;
     summary.not_understood = tally.not_understood;
     summary.refused = tally.refused;
+    summary.not_listed_packets = tally.not_listed_packets;
     summary.moved = packets.moved();
     summary.most_flows_at_once = packets.most_under_way();
     summary.passes = packets.done();

@@ -22,6 +22,8 @@ pub struct Summary {
     pub not_understood: u64,
     /// Records that were understood, of which no packets can be made.
     pub refused: u64,
+    /// Packets that netto's log counts and lists in no conversation.
+    pub not_listed_packets: u64,
     /// Records that came too late in the file, and were moved to a later start.
     pub moved: u64,
     /// The most flows that were under way at once.
@@ -85,6 +87,7 @@ impl fmt::Display for Summary {
         for (name, count) in [
             ("not understood", self.not_understood),
             ("refused", self.refused),
+            ("not listed", self.not_listed_packets),
             ("moved", self.moved),
         ] {
             if count > 0 {

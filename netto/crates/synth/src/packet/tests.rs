@@ -91,6 +91,7 @@ proptest! {
             tcp_flags,
             packets: 1,
             bytes: 0,
+            is_estimate: false,
             vlan,
         };
         let Ok(header_bytes) = header_bytes(&record) else {

@@ -47,7 +47,12 @@ impl Flow {
             has_ends && flags & flag::SYN != 0,
             has_ends && flags & (flag::FIN | flag::RST) != 0,
         );
-        let (packets, bytes, bounds) = (record.packets, record.bytes, (header_bytes, mtu));
+        let (bytes, bounds) = (record.bytes, (header_bytes, mtu));
+        let packets = match record.is_estimate {
+            // What was estimated by samples may be a little more than packets hold.
+            true => possible(record.packets, bytes, bounds),
+            false => record.packets,
+        };
         let sizes = match record.protocol {
             // These are made of words.
             protocol::SCTP | protocol::IGMP => Sizes::in_words(packets, bytes, bounds),
@@ -153,6 +158,12 @@ impl Flow {
             false => middle,
         }
     }
+}
+
+/// The number next to `packets` of which packets have these bytes in these bounds.
+fn possible(packets: u64, bytes: u64, (least, most): (u16, u16)) -> u64 {
+    let most_packets = bytes / u64::from(least);
+    packets.min(most_packets).max(bytes.div_ceil(most.into()))
 }
 
 /// The first sequence number of a connection in this and in the other direction, which are the

@@ -26,6 +26,7 @@ fn flow(number: u32, start_ns: u64, duration_ns: u64, packets: u64) -> FlowRecor
         tcp_flags: flag::SYN | flag::ACK | flag::FIN,
         packets,
         bytes: packets * 100,
+        is_estimate: false,
         vlan: None,
     }
 }
@@ -204,4 +205,21 @@ fn what_cannot_be_made_is_refused_with_its_reason() {
         ..good
     };
     assert!(refused(hop).contains("extension header"));
+}
+
+#[test]
+fn packets_that_were_estimated_are_as_many_as_hold_the_bytes() {
+    let mut record = FlowRecord {
+        bytes: 10 * 1500 + 1,
+        is_estimate: true,
+        ..flow(1, 0, 1000, 10)
+    };
+    assert_eq!(scheduled(&[record]).len(), 11);
+    record.bytes = 9 * 40 + 39;
+    assert_eq!(scheduled(&[record]).len(), 9);
+    record.is_estimate = false;
+    assert!(
+        Flow::new(record, MTU, 1).is_err(),
+        "what was counted is exact"
+    );
 }

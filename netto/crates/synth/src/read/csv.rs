@@ -331,6 +331,7 @@ fn record(text: &str, columns: &Columns) -> Result<FlowRecord, Wrong> {
         tcp_flags: line.or(Flags, 0, values::flags)?,
         packets: line.get(Packets, values::number)?,
         bytes: line.get(Bytes, values::number)?,
+        is_estimate: false,
         vlan: (vlan != 0).then_some(vlan),
     })
 }

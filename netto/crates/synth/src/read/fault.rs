@@ -35,9 +35,15 @@ pub struct RecordError {
     pub why: String,
 }
 
-/// Why no record is to be had.
+/// What there is instead of a record.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
+    /// What the user must know of these records; nothing is wrong.
+    #[error("{0}")]
+    Note(String),
+    /// So many packets have no record, as the records say themselves.
+    #[error("{0} packets have no record")]
+    NotListed(u64),
     /// This one was not understood.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -467,6 +467,7 @@ impl Found {
             tcp_flags: self.tcp_flags,
             packets: self.packets.ok_or("the record has no number of packets")?,
             bytes: self.bytes.ok_or("the record has no number of bytes")?,
+            is_estimate: false,
             vlan: (1..=4094).contains(&self.vlan).then_some(self.vlan),
         })
     }

@@ -4,11 +4,13 @@
 pub mod csv;
 mod fault;
 mod ipfix;
+mod log;
 mod values;
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 pub use fault::{Fault, Place, RecordError};
+use metrics_common::log::MAGIC;
 
 use crate::record::FlowRecord;
 
@@ -16,6 +18,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// IPFIX messages begin with their version, 10.
 const IPFIX: [u8; 2] = [0, 10];
+/// As many bytes as tell a format.
+const MAGIC_BYTES: usize = MAGIC.len();
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The records of a file.
@@ -43,8 +47,11 @@ fn decompressed(file: impl Read + Send + 'static) -> io::Result<Records> {
 
 fn of_format(magic: &[u8], file: impl Read + Send + 'static) -> Records {
     let file = BufReader::with_capacity(BUFFER_BYTES, file);
-    match magic.starts_with(&IPFIX) {
-        true => Box::new(ipfix::Ipfix::new(file)),
+    if magic.starts_with(&IPFIX) {
+        return Box::new(ipfix::Ipfix::new(file));
+    }
+    match magic == MAGIC {
+        true => Box::new(log::Log::new(file)),
         false => Box::new(csv::Csv::new(file)),
     }
 }
@@ -53,9 +60,10 @@ type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// The first bytes, and the file with them.
 fn begin<R: Read>(mut file: R) -> io::Result<(Vec<u8>, Begun<R>)> {
-    let mut magic = Vec::with_capacity(ZSTD.len());
-    let wanted = ZSTD.len() as u64;
-    file.by_ref().take(wanted).read_to_end(&mut magic)?;
+    let mut magic = Vec::with_capacity(MAGIC_BYTES);
+    file.by_ref()
+        .take(MAGIC_BYTES as u64)
+        .read_to_end(&mut magic)?;
     Ok((magic.clone(), Cursor::new(magic).chain(file)))
 }
 

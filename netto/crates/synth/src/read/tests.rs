@@ -3,6 +3,10 @@
 use std::io::{Cursor, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use metrics_common::codec::ServerMessage;
+use metrics_common::log::LogBuilder;
+use metrics_common::sections::{Amount, Conversation, FlowEnd, Flows};
+use metrics_common::{Sections, Snapshot, fixture};
 use proptest::prelude::*;
 
 use super::*;
@@ -30,6 +34,7 @@ fn read(bytes: &[u8]) -> (Vec<FlowRecord>, Vec<RecordError>) {
         match item {
             Ok(record) => good.push(record),
             Err(Fault::Record(error)) => wrong.push(error),
+            Err(Fault::Note(_) | Fault::NotListed(_)) => {}
             Err(Fault::Broken(error)) => panic!("{error}"),
         }
     }
@@ -51,6 +56,7 @@ fn tcp() -> FlowRecord {
         tcp_flags: 27,
         packets: 10,
         bytes: 5000,
+        is_estimate: false,
         vlan: None,
     }
 }
@@ -70,6 +76,7 @@ fn udp_v6() -> FlowRecord {
         tcp_flags: 0,
         packets: 1,
         bytes: 90,
+        is_estimate: false,
         vlan: None,
     }
 }
@@ -321,15 +328,130 @@ fn a_cut_at_any_byte_gives_what_is_before_it_and_tells_of_the_rest() {
     }
 }
 
+/// A conversation of which one in four packets was sampled, and an answered echo.
+fn conversations() -> Vec<Conversation> {
+    let end = |host: u8, port| FlowEnd {
+        address: [192, 0, 2, host].into(),
+        port,
+    };
+    let amount = |packets, bytes| Amount { packets, bytes };
+    let echo = Conversation {
+        interface: "lan".to_owned(),
+        vlans: vec![7],
+        protocol: 1,
+        ends: [end(1, None), end(2, None)],
+        sent: amount(2, 168),
+        received: amount(1, 84),
+        sampled_packets: 3,
+        cpu_ns: None,
+    };
+    let download = Conversation {
+        protocol: 6,
+        vlans: Vec::new(),
+        ends: [end(1, Some(40_000)), end(2, Some(443))],
+        sent: amount(0, 0),
+        received: amount(10, 15_040),
+        ..echo.clone()
+    };
+    vec![download, echo]
+}
+
+/// A log of netto's with intervals of these numbers, a second each.
+fn netto_log(sequences: &[u64]) -> Vec<u8> {
+    let mut log = LogBuilder::default();
+    let mut push = |message| log.push(&message).expect("it is small");
+    push(ServerMessage::Hello(Box::new(fixture::info())));
+    for &sequence in sequences {
+        let flows = Flows {
+            conversations: conversations(),
+            packets: 20,
+            one_in: 4,
+            ..Flows::default()
+        };
+        push(ServerMessage::Snapshot(Box::new(Snapshot {
+            sequence,
+            time_unix_ns: (1_500_000_000 + sequence) * 1_000_000_000,
+            interval_ns: 1_000_000_000,
+            sections: Sections {
+                flows: Some(flows),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        })));
+    }
+    log.finish()
+}
+
+#[test]
+fn conversations_of_nettos_log_are_a_record_for_each_direction_and_interval() {
+    let (good, wrong) = read(&netto_log(&[1, 2, 2]));
+    assert_eq!(wrong, []);
+    assert_eq!(
+        good.len(),
+        2 * 3,
+        "an interval that is there twice counts once"
+    );
+    let Addresses::V4 { source, .. } = good[0].addresses else {
+        panic!("{:?}", good[0]);
+    };
+    let ports = (good[0].source_port, good[0].destination_port);
+    assert_eq!((source, ports), ([192, 0, 2, 2].into(), (443, 40_000)));
+    assert_eq!((good[0].tcp_flags, good[0].is_estimate), (16, true));
+    assert_eq!(
+        (good[1].destination_port, good[2].destination_port),
+        (0x0800, 0)
+    );
+    assert_eq!(
+        (good[1].packets, good[1].bytes, good[1].vlan),
+        (2, 168, Some(7))
+    );
+    for (number, record) in good.iter().enumerate() {
+        let begin_ns = (1_500_000_000 + number as u64 / 3) * 1_000_000_000;
+        let interval = begin_ns..begin_ns + 1_000_000_000;
+        assert!(interval.contains(&record.start_ns) && interval.contains(&record.end_ns));
+        let gaps = record.packets - 1;
+        let gap_ns = 1_000_000_000 / record.packets;
+        assert_eq!(record.end_ns - record.start_ns, gap_ns * gaps);
+    }
+}
+
+#[test]
+fn what_nettos_log_does_not_have_is_said() {
+    let items = |bytes: Vec<u8>| -> Vec<_> {
+        let items = records(Cursor::new(bytes)).expect("the beginning is there");
+        items.filter_map(Result::err).collect()
+    };
+    let not_listed = |faults: &[Fault]| -> Vec<u64> {
+        let faults = faults.iter().filter_map(|fault| match fault {
+            Fault::NotListed(packets) => Some(*packets),
+            _ => None,
+        });
+        faults.collect()
+    };
+    let whole = netto_log(&[1, 2]);
+    let said = items(whole.clone());
+    assert!(matches!(&said[0], Fault::Note(text) if text.contains("TCP has ACK only")));
+    assert_eq!(not_listed(&said), [7, 7]);
+    let Some(Fault::Broken(error)) = items(netto_log(&[])).pop() else {
+        panic!("a log without flows has no records");
+    };
+    assert!(error.to_string().contains("--flows"), "{error}");
+    let mut damaged = whole;
+    damaged[60] ^= 1;
+    let said = items(damaged);
+    let is_told = |fault: &Fault| matches!(fault, Fault::Record(error) if error.why.contains("cannot be read"));
+    assert!(said.iter().any(is_told), "{said:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn damaged_bytes_make_no_panic_and_every_line_is_a_record_or_an_error(
-        which in 0..3_usize,
+        which in 0..4_usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
-        let mut bytes = [LINES.as_bytes().to_vec(), NFDUMP.as_bytes().to_vec(), ipfix()][which].clone();
+        let mut bytes = [LINES.as_bytes().to_vec(), NFDUMP.as_bytes().to_vec(), ipfix(), netto_log(&[1, 2, 3])][which].clone();
         for (place, byte) in &changes {
             let place = place.index(bytes.len());
             bytes[place] = *byte;
@@ -338,7 +460,8 @@ proptest! {
         let Ok(items) = records(Cursor::new(bytes.clone())) else { return Ok(()) };
         let items: Vec<_> = items.take(10_000).collect();
         prop_assert!(items.len() < 10_000, "the stream ends");
-        if which == 0 && !items.iter().any(|item| matches!(item, Err(Fault::Broken(_)))) && !bytes.starts_with(&[0, 10]) {
+        let is_broken = items.iter().any(|item| matches!(item, Err(Fault::Broken(_))));
+        if which == 0 && !is_broken && !bytes.starts_with(&[0, 10]) {
             let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#"));
             prop_assert!(items.len() <= lines.count());
         }
