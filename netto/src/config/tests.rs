@@ -46,7 +46,12 @@ fn sample(option: &str) -> &'static str {
         "log-level" => "\"warn\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
-        "log-exact" | "log-stacks" | "latency" | "latency-include-hol" | "latency-compat" => "true",
+        "log-exact"
+        | "log-stacks"
+        | "latency"
+        | "latency-include-hol"
+        | "latency-compat"
+        | "flows-inner" => "true",
         "latency-points" => "[\"ip-start\"]",
         "latency-interfaces" | "latency-netns" | "latency-cgroups" => "[\"x\"]",
         "latency-pids" | "latency-ports" => "[7]",

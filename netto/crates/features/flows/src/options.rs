@@ -92,14 +92,7 @@ pub(crate) struct TableArgs {
     )]
     flows_active: Option<u64>,
     /// Count packets within GRE and VXLAN to their own flows, not to the tunnel's [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        default_missing_value = "true",
-        hide_possible_values = true,
-        env = "NETTO_FLOWS_INNER"
-    )]
+    #[arg(long, value_name = "BOOL", env = "NETTO_FLOWS_INNER")]
     flows_inner: Option<bool>,
     /// Export every record as IPFIX to udp://HOST:PORT, tcp://HOST:PORT or file:PATH
     /// [default: none]
@@ -196,7 +189,7 @@ mod tests {
         assert_eq!(request.interfaces, ["eth0", "lan"]);
         assert_eq!((request.at, request.most_flows), (At::Auto, 65_536));
         assert_eq!(request.headers, Headers::Outer);
-        let inner = asked(&["--flows", "lan", "--flows-inner"]);
+        let inner = asked(&["--flows", "lan", "--flows-inner", "true"]);
         assert_eq!(inner.unwrap().unwrap().headers, Headers::Inner);
         let timeouts = [3, 60].map(|seconds| seconds * 1_000_000_000);
         assert_eq!(
