@@ -79,7 +79,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 41);
+    assert_eq!(seen, 42);
 }
 
 #[test]
