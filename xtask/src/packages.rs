@@ -73,6 +73,8 @@ pub const TEST: &[Need] = &[
     program("nft", "nftables", "firewall rules in the tests"),
     program("ethtool", "ethtool", "switching offloads in the tests"),
     program("tcpdump", "tcpdump", "reading packets in the tests"),
+    program("nfcapd", "nfdump", "collecting IPFIX in the tests"),
+    program("tshark", "tshark", "reading IPFIX in the tests"),
     program("wg", "wireguard-tools", "a tunnel in the tests"),
     program("setpriv", "util-linux", "tests without permission"),
     program(

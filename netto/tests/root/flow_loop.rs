@@ -33,11 +33,11 @@ const CLOCKS_NS: u64 = 1_000_000;
 const TOS: u64 = 8;
 
 /// What makes a flow: addresses, ports or type and code, protocol.
-type Key = (String, String, [u64; 2], u64);
+pub type Key = (String, String, [u64; 2], u64);
 
 /// A flow as its record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Flow {
+pub struct Flow {
     packets: u64,
     bytes: u64,
     flags: u64,
@@ -47,7 +47,7 @@ struct Flow {
 }
 
 /// Random records, no two of the same flow, in the order of their starts.
-fn records(count: u64) -> BTreeMap<Key, Flow> {
+pub fn records(count: u64) -> BTreeMap<Key, Flow> {
     let mut random = SplitMix64(25);
     let mut flows = BTreeMap::new();
     for number in 0..count {
@@ -98,7 +98,7 @@ fn records(count: u64) -> BTreeMap<Key, Flow> {
 }
 
 /// As `netto synth` reads them.
-fn csv(flows: &BTreeMap<Key, Flow>) -> String {
+pub fn csv(flows: &BTreeMap<Key, Flow>) -> String {
     let mut lines: Vec<_> = flows.iter().collect();
     lines.sort_by_key(|(_, flow)| flow.start_ns);
     let seconds = |ns: u64| {

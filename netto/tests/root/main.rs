@@ -36,6 +36,7 @@ mod failures;
 mod filters;
 mod flame;
 mod flow_daemon;
+mod flow_export;
 mod flow_loop;
 mod flow_table;
 mod flows;
@@ -131,6 +132,7 @@ fn main() -> anyhow::Result<ExitCode> {
         hooks::TESTS,
         ticks::TESTS,
         programs::TESTS,
+        flow_export::TESTS,
         flow_loop::TESTS,
         flow_daemon::TESTS,
         flow_table::TESTS,

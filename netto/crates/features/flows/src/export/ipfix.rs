@@ -321,10 +321,85 @@ pub(crate) fn header(bytes: &[u8]) -> Header {
     }
 }
 
+/// Messages as collectors read them.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// Knows templates and numbers from earlier messages of the session.
+    #[derive(Debug, Default)]
+    pub(crate) struct Reader {
+        /// Of a record, by template.
+        lengths: HashMap<u16, usize>,
+        next: u32,
+    }
+
+    /// What a message had.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) struct Read {
+        pub templates: usize,
+        pub records: usize,
+    }
+
+    fn word(bytes: &[u8], at: usize) -> u16 {
+        u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    }
+
+    /// Sets of a message: number and content.
+    fn sets(message: &[u8]) -> Vec<(u16, &[u8])> {
+        assert_eq!(usize::from(word(message, 2)), message.len());
+        let (mut at, mut sets) = (HEADER_BYTES, Vec::new());
+        while at < message.len() {
+            let end = at + usize::from(word(message, at + 2));
+            sets.push((word(message, at), &message[at + SET_HEADER_BYTES..end]));
+            at = end;
+        }
+        sets
+    }
+
+    impl Reader {
+        /// Numbers of the sets.
+        pub(crate) fn sets(message: &[u8]) -> Vec<u16> {
+            sets(message)
+                .into_iter()
+                .map(|(number, _)| number)
+                .collect()
+        }
+
+        pub(crate) fn read(&mut self, message: &[u8]) -> Read {
+            let sequence = u32::from_be_bytes(message[8..12].try_into().unwrap());
+            assert_eq!(sequence, self.next, "records before it");
+            let mut read = Read {
+                templates: 0,
+                records: 0,
+            };
+            for (number, content) in sets(message) {
+                if number != TEMPLATE_SET {
+                    let length = self.lengths[&number];
+                    assert_eq!(content.len() % length, 0);
+                    read.records += content.len() / length;
+                    continue;
+                }
+                let (mut at, mut length) = (4, 0);
+                for _ in 0..word(content, 2) {
+                    length += usize::from(word(content, at + 2));
+                    at += if content[at] & 0x80 == 0 { 4 } else { 8 };
+                }
+                assert_eq!(at, content.len());
+                self.lengths.insert(word(content, 0), length);
+                read.templates += 1;
+            }
+            self.next += read.records as u32;
+            read
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::testing::Reader;
     use super::*;
     use crate::flow::{Frame, Packet};
     use crate::frames::{TOS, TTL, ethernet, ipv4, ipv6, tcp, with_ports};
@@ -365,24 +440,6 @@ mod tests {
 
     fn datagram() -> Record {
         record(&ethernet(&[], IPV6, &ipv6(17, &with_ports(PORTS, 8, &[]))))
-    }
-
-    /// Sets of a message: number and content.
-    fn sets(message: &[u8]) -> Vec<(u16, &[u8])> {
-        let word = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
-        assert_eq!((word(0), usize::from(word(2))), (10, message.len()));
-        let (mut at, mut sets) = (HEADER_BYTES, Vec::new());
-        while at < message.len() {
-            let length = usize::from(word(at + 2));
-            sets.push((word(at), &message[at + SET_HEADER_BYTES..at + length]));
-            at += length;
-        }
-        assert_eq!(at, message.len());
-        sets
-    }
-
-    fn sequence(message: &Message) -> u32 {
-        u32::from_be_bytes(message.bytes[8..12].try_into().unwrap())
     }
 
     #[test]
@@ -493,11 +550,10 @@ mod tests {
     #[test]
     fn a_template_is_announced_once_until_it_is_wanted_again() {
         let mut encoder = Encoder::default();
-        let numbers = |encoder: &mut Encoder, records: &[Record]| -> Vec<u16> {
+        let numbers = |encoder: &mut Encoder, records: &[Record]| {
             let message = encoder.message(records, 0, 0);
             assert_eq!(message.records, records.len());
-            let sets = sets(&message.bytes).into_iter();
-            sets.map(|(number, _)| number).collect()
+            Reader::sets(&message.bytes)
         };
         let (one, two) = (segment(), datagram());
         assert_eq!(numbers(&mut encoder, &[one]), [2, 256]);
@@ -551,30 +607,12 @@ mod tests {
             };
             let records: Vec<Record> = choices.into_iter().map(record).collect();
             let mut encoder = Encoder::default();
-            let (mut left, mut lengths) = (&records[..], HashMap::new());
+            let (mut left, mut reader) = (&records[..], Reader::default());
             while !left.is_empty() {
                 let message = encoder.message(left, 0, 0);
                 prop_assert!(message.bytes.len() <= MOST_BYTES);
-                prop_assert_eq!(sequence(&message) as usize, records.len() - left.len());
-                let mut seen = 0;
-                for (number, content) in sets(&message.bytes) {
-                    match number {
-                        TEMPLATE_SET => {
-                            let word = |at: usize| u16::from_be_bytes([content[at], content[at + 1]]);
-                            let (mut at, mut length) = (4, 0);
-                            for _ in 0..word(2) {
-                                length += usize::from(word(at + 2));
-                                at += if word(at) & IS_PRIVATE == 0 { 4 } else { 8 };
-                            }
-                            prop_assert_eq!(at, content.len());
-                            prop_assert!(lengths.insert(word(0), length).is_none());
-                        }
-                        number => {
-                            prop_assert_eq!(content.len() % lengths[&number], 0);
-                            seen += content.len() / lengths[&number];
-                        }
-                    }
-                }
+
+                let seen = reader.read(&message.bytes).records;
                 prop_assert_eq!(seen, message.records);
                 prop_assert!(seen > 0);
                 left = &left[seen..];

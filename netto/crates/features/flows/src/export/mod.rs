@@ -26,7 +26,7 @@ const CHUNK: usize = 4_096;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The same when the export ends.
-const LAST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What a target needs before the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -353,4 +353,154 @@ impl Drop for Exporter {
 fn unix_seconds() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::ipfix::testing::Reader;
+    use super::*;
+    use crate::sampling::testing::part;
+    use crate::table::End;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn records(count: u16) -> Vec<Record> {
+        let of_port = |port| part(port, 0, 1, 40);
+        let parts = (1..=count).map(of_port);
+        let record = |part: crate::kernel::collector::Part| Record {
+            key: part.key,
+            counts: part.counts,
+            end: End::Idle,
+        };
+        parts.map(record).collect()
+    }
+
+    fn exporter(target: &str) -> Exporter {
+        Exporter::start(&Target::parse(target).unwrap(), 1_000).unwrap()
+    }
+
+    /// Reads messages until there are so many records; returns how many templates came.
+    fn take(stream: &mut TcpStream, reader: &mut Reader, records: usize) -> usize {
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let (mut taken, mut templates) = (0, 0);
+        while taken < records {
+            let mut message = vec![0; 4];
+            stream.read_exact(&mut message).unwrap();
+            message.resize(usize::from(u16::from_be_bytes([message[2], message[3]])), 0);
+            stream.read_exact(&mut message[4..]).unwrap();
+            let read = reader.read(&message);
+            taken += read.records;
+            templates += read.templates;
+        }
+        assert_eq!(taken, records);
+        templates
+    }
+
+    #[test]
+    fn each_connection_is_a_session_with_its_own_templates_and_numbers() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = format!("tcp://{}", listener.local_addr().unwrap());
+        let exporter = exporter(&target);
+        for _ in 0..2 {
+            exporter.export(&records(100), 0, Duration::ZERO);
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = Reader::default();
+            assert_eq!(take(&mut stream, &mut reader, 100), 1);
+            exporter.export(&records(50), 0, Duration::ZERO);
+            assert_eq!(take(&mut stream, &mut reader, 50), 0);
+        }
+        assert_eq!(exporter.end(LIMIT), None);
+    }
+
+    #[test]
+    fn records_wait_for_a_collector_that_is_away_as_far_as_there_is_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let mut exporter = exporter(&format!("tcp://{address}"));
+        exporter.export(&records(1_900), 0, Duration::ZERO);
+        exporter.export(&records(250), 0, Duration::ZERO);
+        let note = exporter.note().unwrap();
+        assert!(note.contains("150 records are lost so far"), "{note}");
+        let waited = exporter
+            .queue
+            .wait_while(LIMIT, |state| state.trouble.is_none());
+        drop(waited);
+        let note = exporter.note().unwrap();
+        assert!(note.contains("refused"), "{note}");
+        let listener = TcpListener::bind(address).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = Reader::default();
+        take(&mut stream, &mut reader, 2_000);
+        let left = exporter.queue.wait_while(LIMIT, |state| state.left > 0);
+        drop(left);
+        assert_eq!(exporter.note(), None);
+        let said = exporter.end(LIMIT).unwrap();
+        assert!(
+            said.starts_with("150 records did not reach tcp://"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_does_not_reach_its_collector_until_the_end_is_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let exporter = exporter(&format!("tcp://{address}"));
+        exporter.export(&records(70), 0, Duration::ZERO);
+        let said = exporter.end(Duration::ZERO).unwrap();
+        assert!(said.starts_with("70 records did not reach"), "{said}");
+    }
+
+    #[test]
+    fn datagrams_have_every_record_once() {
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        collector.set_read_timeout(Some(LIMIT)).unwrap();
+        let target = format!("udp://{}", collector.local_addr().unwrap());
+        let exporter = exporter(&target);
+        exporter.export(&records(300), 0, Duration::ZERO);
+        let (mut reader, mut taken) = (Reader::default(), 0);
+        while taken < 300 {
+            let mut message = [0; 2_000];
+            let length = collector.recv(&mut message).unwrap();
+            taken += reader.read(&message[..length]).records;
+        }
+        assert_eq!((taken, exporter.end(LIMIT)), (300, None));
+    }
+
+    #[test]
+    fn a_file_has_every_record_of_several_exports() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.ipfix");
+        let target = format!("file:{}", path.display());
+        let mut length = 0;
+        for _ in 0..2 {
+            let exporter = exporter(&target);
+            exporter.export(&records(300), 0, Duration::ZERO);
+            assert_eq!(exporter.end(LIMIT), None);
+            let bytes = std::fs::read(&path).unwrap();
+            let (mut left, mut reader) = (&bytes[length..], Reader::default());
+            length = bytes.len();
+            let mut taken = 0;
+            while !left.is_empty() {
+                let (message, rest) =
+                    left.split_at(usize::from(u16::from_be_bytes([left[2], left[3]])));
+                taken += reader.read(message).records;
+                left = rest;
+            }
+            assert_eq!(taken, 300);
+        }
+    }
+
+    #[test]
+    fn a_collector_whose_name_nobody_knows_is_an_error() {
+        // Too long for any name service to be asked.
+        let target = Target::parse(&format!("udp://{}", "x".repeat(300))).unwrap();
+        let error = Exporter::start(&target, 1).unwrap_err().to_string();
+        assert!(error.contains("no address is known for xxx"), "{error}");
+    }
 }

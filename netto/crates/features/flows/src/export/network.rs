@@ -159,3 +159,19 @@ fn is_open(stream: &mut TcpStream) -> bool {
         };
     is_open && stream.set_nonblocking(false).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_of_datagrams_gets_templates_again_once_a_minute() {
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut sink = UdpSink::new(collector.local_addr().unwrap());
+        assert_eq!(sink.prepare().unwrap(), Ready::Anew);
+        assert_eq!(sink.prepare().unwrap(), Ready::GoesOn);
+        sink.announced = Instant::now().checked_sub(ANNOUNCED_EVERY).unwrap();
+        assert_eq!(sink.prepare().unwrap(), Ready::Announces);
+        assert_eq!(sink.prepare().unwrap(), Ready::GoesOn);
+    }
+}
