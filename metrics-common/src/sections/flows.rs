@@ -6,12 +6,14 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::cpu::{Evidence, SampledTime, SampledTimes};
 pub use self::services::service;
 use super::columns::Columns;
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::Damaged;
 
+mod cpu;
 mod services;
 
 /// Most conversations listed in a snapshot or a sum; those beyond are summed.
@@ -61,6 +63,8 @@ pub struct Flows {
     /// Their bytes.
     #[serde(default)]
     pub prefix_bytes: u64,
+    /// What samples show of these times, and of sends.
+    pub sampled: SampledTimes,
 }
 
 /// The begin of addresses.
@@ -126,9 +130,11 @@ pub struct Conversation {
     pub received: Amount,
     /// Packets that were sampled for it: what its figures rest on.
     pub sampled_packets: u64,
-    /// Time of the RX softirq, nanoseconds: a CPU's time shared among the packets that it received;
-    /// `None` where that time is not known.
+    /// Time of the RX softirq, nanoseconds: what samples show, and what of a CPU's time they do not
+    /// shared among the packets that it received; `None` where that time is not known.
     pub cpu_ns: Option<u64>,
+    /// What samples show of it, and of its sends.
+    pub sampled: SampledTime,
 }
 
 /// What conversations are sorted by.
@@ -139,7 +145,7 @@ pub enum FlowSort {
     Bytes,
     /// Packets.
     Packets,
-    /// Time of the RX softirq.
+    /// CPU time.
     Cpu,
 }
 
@@ -222,13 +228,19 @@ impl Conversation {
         self.received.add(received);
         self.sampled_packets = self.sampled_packets.saturating_add(later.sampled_packets);
         self.cpu_ns = sum_of_known(self.cpu_ns, later.cpu_ns);
+        self.sampled.add(later.sampled);
+    }
+
+    /// CPU time of what it received and sent, nanoseconds.
+    pub fn all_cpu_ns(&self) -> Option<u64> {
+        sum_of_known(self.cpu_ns, self.sampled.sent_ns)
     }
 
     fn size(&self, sort: FlowSort) -> u64 {
         match sort {
             FlowSort::Bytes => self.amount().bytes,
             FlowSort::Packets => self.amount().packets,
-            FlowSort::Cpu => self.cpu_ns.unwrap_or(0),
+            FlowSort::Cpu => self.all_cpu_ns().unwrap_or(0),
         }
     }
 }
@@ -312,6 +324,7 @@ impl Section for Flows {
         self.one_in = later.one_in;
         self.rx_softirq_ns = sum_of_known(self.rx_softirq_ns, later.rx_softirq_ns);
         self.other_cpu_ns = sum_of_known(self.other_cpu_ns, later.other_cpu_ns);
+        self.sampled.add(later.sampled);
         self.keep(MOST_CONVERSATIONS, FlowSort::Bytes);
     }
 }
@@ -345,6 +358,10 @@ mod tests {
             received: Amount::default(),
             sampled_packets: packets,
             cpu_ns: Some(10 * packets),
+            sampled: SampledTime {
+                received_ns: Some(6 * packets),
+                sent_ns: Some(packets),
+            },
         }
     }
 
@@ -360,6 +377,10 @@ mod tests {
             one_in: 1,
             rx_softirq_ns: Some(10 * packets + 7),
             other_cpu_ns: Some(7),
+            sampled: SampledTimes {
+                sends_ns: Some(packets + 3),
+                ..SampledTimes::default()
+            },
             ..Flows::default()
         }
     }
@@ -375,6 +396,10 @@ mod tests {
         assert_eq!(sum.packets + packets + flows.lost_packets, flows.packets);
         assert_eq!(sum.bytes + bytes + flows.lost_bytes, flows.bytes);
         assert_eq!(Some(cpu_ns), flows.rx_softirq_ns);
+        let sent = flows.conversations.iter().map(|own| own.sampled.sent_ns);
+        let sent: Option<u64> = sent.sum();
+        let other = flows.other_sent_ns().unwrap();
+        assert_eq!(Some(sent.unwrap() + other), flows.sampled.sends_ns);
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
 pub use flows::{
-    Amount, Conversation, FlowEnd, FlowPrefix, FlowSort, MOST_CONVERSATIONS, MOST_PREFIXES, Subnet,
+    Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, MOST_CONVERSATIONS,
+    MOST_PREFIXES, SampledTime, SampledTimes, Subnet,
 };
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;

@@ -17,6 +17,7 @@ mod sum;
 mod wire;
 
 pub use accounts::{Account, event_of, is_softirq};
+pub(crate) use intervals::independent;
 pub use intervals::{AccountIntervals, Bounds, Intervals};
 
 /// Most owners of a sum. A further one replaces the first of those without time in the current

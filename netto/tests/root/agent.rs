@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    bpf, burn, child, churn, copies, cpus, flow_table, latency_depth, latency_talk, loads,
-    messages, uring,
+    bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth, latency_talk,
+    loads, messages, uring,
 };
 
 /// No agent outlives this.
@@ -55,6 +55,10 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-flows", to] => udp_flows(to.parse()?),
         ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
         ["udp-sink", at] => udp_sink(at.parse()?),
+        ["udp-dear-sink", at] => {
+            let socket = flow_cpu::dear_sink(at.parse()?)?;
+            go_on(|| udp_reads(&socket))
+        }
         ["udp-spin-sink", at] => {
             let socket = UdpSocket::bind(at)?;
             go_on(|| loads::udp_spin_sink(&socket))
@@ -241,8 +245,10 @@ fn in_backlogs() -> Result<u64> {
 
 fn udp_sink(at: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind(at).with_context(|| format!("cannot bind {at}"))?;
-    ready()?;
-    end_with_owner();
+    go_on(|| udp_reads(&socket))
+}
+
+fn udp_reads(socket: &UdpSocket) -> Result<()> {
     let mut packet = [0; 2048];
     loop {
         let _ = socket.recv(&mut packet);

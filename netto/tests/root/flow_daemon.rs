@@ -45,11 +45,11 @@ fn start(wire: &Wire, more: &[&str]) -> Result<Daemon> {
     Daemon::start(&[&["--flows", wire.device.as_str()], more].concat())
 }
 
-fn answer(daemon: &Daemon) -> Result<Value> {
+pub fn answer(daemon: &Daemon) -> Result<Value> {
     http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()
 }
 
-fn number(value: &Value, name: &str) -> Result<u64> {
+pub fn number(value: &Value, name: &str) -> Result<u64> {
     let number = value[name].as_u64();
     number.with_context(|| format!("no {name} in {value}"))
 }
@@ -67,26 +67,31 @@ fn own(answer: &Value) -> Vec<Value> {
     all.filter(is_own).cloned().collect()
 }
 
-/// What is listed, not listed, by prefix and lost is all, and all time of the RX softirq is somebody's.
-fn sums_hold(answer: &Value) -> Result<()> {
+/// What is listed, not listed, by prefix and lost is all, and all time of the RX softirq and of sends is
+/// somebody's.
+pub fn sums_hold(answer: &Value) -> Result<()> {
     let [mut packets, mut bytes] = ["packets", "bytes"].map(|name| number(&answer["other"], name));
     let mut cpu_ns = number(answer, "other_cpu_ns")?;
+    let mut sent_ns = number(answer, "other_sent_cpu_ns")?;
     for own in answer["conversations"].as_array().context("no list")? {
         for way in [&own["sent"], &own["received"]] {
             packets = Ok(packets? + number(way, "packets")?);
             bytes = Ok(bytes? + number(way, "bytes")?);
         }
         cpu_ns += number(own, "cpu_ns")?;
+        sent_ns += own["sent_cpu_ns"].as_u64().unwrap_or(0);
     }
     let all = [
         packets? + number(answer, "prefix_packets")? + number(answer, "lost_packets")?,
         bytes? + number(answer, "prefix_bytes")? + number(answer, "lost_bytes")?,
         cpu_ns,
+        sent_ns,
     ];
     let stated = [
         number(answer, "packets")?,
         number(answer, "bytes")?,
         number(answer, "rx_softirq_ns")?,
+        number(answer, "sends_ns")?,
     ];
     ensure!(all == stated, "{all:?} of {stated:?}");
     Ok(())

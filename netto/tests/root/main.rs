@@ -35,6 +35,7 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flow_cpu;
 mod flow_daemon;
 mod flow_export;
 mod flow_loop;
@@ -134,6 +135,7 @@ fn main() -> anyhow::Result<ExitCode> {
         programs::TESTS,
         flow_export::TESTS,
         flow_loop::TESTS,
+        flow_cpu::TESTS,
         flow_daemon::TESTS,
         flow_table::TESTS,
         hidden::TESTS,

@@ -3,8 +3,8 @@
 
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, Amount, Conversation, FlowEnd, FlowPrefix, GroupKind, GroupLatency, MissingPoint,
-    PointLatency, Program, Programs, Subnet,
+    About, Amount, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency,
+    MissingPoint, PointLatency, Program, Programs, SampledTime, SampledTimes, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -75,6 +75,10 @@ pub fn flows() -> Flows {
         },
         sampled_packets: packets / 2,
         cpu_ns: Some(1_000 * packets),
+        sampled: SampledTime {
+            received_ns: Some(500 * packets),
+            sent_ns: Some(70 * packets),
+        },
     };
     Flows {
         conversations: vec![conversation(6, Some(40_000), 30), conversation(1, None, 4)],
@@ -113,6 +117,14 @@ pub fn flows() -> Flows {
         one_in: 2,
         rx_softirq_ns: Some(40_000),
         other_cpu_ns: Some(6_000),
+        sampled: SampledTimes {
+            received: Some(Evidence {
+                ns: 20_000,
+                ns_ms: 20_000,
+            }),
+            sent: None,
+            sends_ns: Some(3_000),
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 use metrics_common::codec::{self, Gap, ServerMessage};
 use metrics_common::sections::{
     Amount, Conversation, Drops, FlowEnd, Flows, Latency, Owner, OwnerBasis, OwnerKind, Owners,
-    Sections, Traffic,
+    SampledTime, Sections, Traffic,
 };
 use metrics_common::snapshot::Snapshot;
 use serde::Serialize;
@@ -47,6 +47,10 @@ fn flows() -> Flows {
         received: Amount::default(),
         sampled_packets: 3,
         cpu_ns: None,
+        sampled: SampledTime {
+            received_ns: None,
+            sent_ns: Some(3),
+        },
     };
     Flows {
         conversations: vec![

@@ -164,7 +164,7 @@ fn samples(owners: &Owners) -> Option<Samples> {
 }
 
 /// The number of independent samples of a time with this [`OwnerBasis::cause_ns_ms`].
-fn independent(whole_ns: f64, ns_ms: f64) -> f64 {
+pub(crate) fn independent(whole_ns: f64, ns_ms: f64) -> f64 {
     match whole_ns > 0.0 {
         true => whole_ns * whole_ns / (ns_ms * 1e6).max(1.0),
         false => 0.0,

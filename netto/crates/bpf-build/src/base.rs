@@ -17,8 +17,11 @@ const TRIAL_FRAMES: usize = 32;
 /// The tag of a sample, before its frames: see `stacks.bpf.h`.
 const SAMPLE_TAG_WORDS: usize = 11;
 
-/// Most words before a stack's frames: the header, and the tag.
-const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS;
+/// The ends of a packet's flow: see `owner_tag.bpf.h`.
+const ENDS_WORDS: usize = 5;
+
+/// Most words before a stack's frames: the header, the tag, and the ends of the packet's flow.
+const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS + ENDS_WORDS;
 
 /// Size of arrays indexed by kind: a power of two, so that an index can be masked.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
@@ -33,6 +36,11 @@ const CONSTANTS: &[Constant] = &[
         name: "SAMPLE_TAG_WORDS",
         value: SAMPLE_TAG_WORDS,
         about: "Words of a sample's tag.",
+    },
+    Constant {
+        name: "ENDS_WORDS",
+        value: ENDS_WORDS,
+        about: "Words of the ends of a packet's flow.",
     },
     Constant {
         name: "TRIAL_FRAMES",
@@ -203,6 +211,17 @@ const RECORDS: &[Record] = &[
                 1,
                 "Time of such softirqs since a packet was told of.",
             ),
+            (
+                "last_ends",
+                ENDS_WORDS,
+                "The ends of the packet that was met last, where it was looked into.",
+            ),
+            (
+                "sending",
+                1,
+                "Number of the sample of a task that waits to be told of which flow it is; 0 if none does.",
+            ),
+            ("sending_worker", 1, "That task, as in waiting_worker."),
         ],
     },
     Record {

@@ -1,6 +1,7 @@
 //! Features: the trait of a running one, how it is started, and the list of those that run.
 
 use metrics_common::{Availability, InstrumentCost, Sections};
+use netto_analysis::tagged::Tags;
 
 use crate::command::Command;
 use crate::demo::{self, Generator};
@@ -30,8 +31,8 @@ pub struct Feature {
     pub is_essential: bool,
     /// Whether these options ask for it; `netto demo` makes up nothing of what nobody asks for.
     pub is_asked_for: fn(&FeatureOptions) -> bool,
-    /// Whether it needs, with these options, samples with owner tags.
-    pub wants_tags: fn(&FeatureOptions) -> bool,
+    /// What it wants samples to carry, with these options.
+    pub tags: fn(&FeatureOptions) -> Tags,
     /// Starts it; earlier events belong to no interval.
     ///
     /// # Errors
@@ -63,7 +64,7 @@ impl Feature {
             name,
             is_essential: false,
             is_asked_for: |_| true,
-            wants_tags: |_| false,
+            tags: |_| Tags::None,
             start,
             options: None,
             command: None,

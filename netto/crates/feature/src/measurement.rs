@@ -8,7 +8,7 @@ use metrics_common::{Info, Snapshot};
 
 use crate::instruments::{Feature, Running};
 use netto_analysis::sampler::Choice;
-use netto_analysis::tagged::TaggedSample;
+use netto_analysis::tagged::{TaggedSample, Tags};
 use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use netto_platform::{Platform, Settings, Tick};
@@ -40,8 +40,13 @@ pub fn start(
     shared_hooks: &'static CombinedObject,
     options: FeatureOptions,
 ) -> anyhow::Result<Measurement> {
-    let has_tags = features.iter().any(|entry| (entry.wants_tags)(&options));
-    let (mut platform, session) = Platform::start(settings, has_tags)?;
+    let tags = features.iter().map(|entry| (entry.tags)(&options));
+    // Flows are told beside owners only.
+    let tags = match tags.clone().any(|tags| tags == Tags::Owners) {
+        true => tags.max().unwrap_or_default(),
+        false => Tags::None,
+    };
+    let (mut platform, session) = Platform::start(settings, tags)?;
     platform.readers.controller.share_hooks(shared_hooks);
     let instruments = Running::start(features, &mut platform, &options)?;
     // Replacing probes by a combined program loses events at that hook: wait until it is done.

@@ -16,7 +16,7 @@ use netto_analysis::kernel_counts::context_switches;
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::sampler::{Choice, RequestedSampler, Sampler};
-use netto_analysis::tagged::TaggedSample;
+use netto_analysis::tagged::{FlowEnds, TaggedSample, Tags};
 use netto_sys::preflight;
 use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Readers, Session};
@@ -74,6 +74,8 @@ pub struct Platform {
     pub has_clock: bool,
     /// netto's own cost, and its limit.
     pub overhead: Overhead,
+    /// Of the interval, the time of flows that samples show, where they do.
+    pub flow_times: Option<Vec<FlowTime>>,
     /// The kernel's BPF programs and the samples in them, once something wants them.
     pub programs: Option<Programs>,
     /// The stacks, for readers of the flame graph between two drains.
@@ -110,6 +112,19 @@ pub struct Tick<'a> {
     pub samples: &'a mut Vec<TaggedSample>,
 }
 
+/// CPU time that was spent on a flow, as samples show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowTime {
+    /// Its CPU.
+    pub cpu: u32,
+    /// Row of the event.
+    pub event: usize,
+    /// Which flow.
+    pub flow: FlowEnds,
+    /// Nanoseconds; all of a CPU sum to at most the event's time there.
+    pub ns: u64,
+}
+
 /// The end of an interval.
 #[derive(Debug)]
 pub struct End {
@@ -126,19 +141,22 @@ pub struct End {
 }
 
 impl Platform {
-    /// Finds out what the host allows, attaches the probes and starts the clock. `has_tags`:
-    /// samples carry owner tags.
+    /// Finds out what the host allows, attaches the probes and starts the clock. `tags`: what samples
+    /// carry.
     ///
     /// # Errors
     /// Conditions that make every measurement impossible, with the remedy.
-    pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Platform, Session)> {
+    pub fn start(settings: &Settings, tags: Tags) -> anyhow::Result<(Platform, Session)> {
         let roots = settings.roots.clone();
         let (mut facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let mut plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
-        let has_tags = has_tags && plan.stacks.is_ok();
+        let tags = match plan.stacks.is_ok() {
+            true => tags,
+            false => Tags::None,
+        };
         let (session, mut readers) =
-            Session::start(&plan, &roots, settings.frequency_hz, interval_ms, has_tags)?;
+            Session::start(&plan, &roots, settings.frequency_hz, interval_ms, tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
         if let Some(choice) = &sampling
             && choice.sampler == Sampler::Tick
@@ -195,6 +213,7 @@ impl Platform {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
             overhead,
+            flow_times: None,
             programs: None,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),

@@ -19,6 +19,7 @@ pub struct CpuRecords {
     map: OwnedFd,
     records: MappedArray,
     possible_cpus: usize,
+    tell_flows: bool,
 }
 
 /// Sizes the records of an unloaded object for this many CPUs.
@@ -28,19 +29,29 @@ pub(super) fn make_room(map: &mut OpenMapMut<'_>, possible_cpus: usize) -> anyho
 }
 
 impl CpuRecords {
-    pub(super) fn new(map: BorrowedFd<'_>, possible_cpus: usize) -> anyhow::Result<CpuRecords> {
+    pub(super) fn new(
+        map: BorrowedFd<'_>,
+        possible_cpus: usize,
+        tell_flows: bool,
+    ) -> anyhow::Result<CpuRecords> {
         Ok(CpuRecords {
             map: map
                 .try_clone_to_owned()
                 .context("cannot duplicate a descriptor")?,
             records: MappedArray::new(map, BYTES, possible_cpus)?,
             possible_cpus,
+            tell_flows,
         })
     }
 
     /// Most CPUs of the kernel: the programs' `netto_possible_cpus`.
     pub fn possible_cpus(&self) -> usize {
         self.possible_cpus
+    }
+
+    /// Whether samples are to say of which flow they are: the programs' `netto_tells_flows`.
+    pub fn tell_flows(&self) -> bool {
+        self.tell_flows
     }
 
     /// Makes these records the `.data.cpus` of an unloaded object.

@@ -29,6 +29,7 @@ use super::system::Roots;
 use super::tick::TickSampler;
 use super::timer_cost::TimerCost;
 use netto_analysis::plan::{Plan, Sockets};
+use netto_analysis::tagged::Tags;
 
 mod attached;
 mod by_tick;
@@ -98,8 +99,8 @@ pub struct Readers {
 }
 
 impl Session {
-    /// Attaches everything that the plan asks for. `has_tags`: samples, of which there must be some, carry
-    /// owner tags.
+    /// Attaches everything that the plan asks for. `tags`: what samples, of which there must be some
+    /// then, carry.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
     /// and left out; without softirqs, and context switches where they are needed, there is
@@ -112,13 +113,15 @@ impl Session {
         roots: &Roots,
         frequency_hz: u64,
         interval_ms: u64,
-        has_tags: bool,
+        tags: Tags,
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, possible_cpus, lane_words, has_tags)?;
-        let records = Arc::new(CpuRecords::new(skel.maps.data_cpus.as_fd(), possible_cpus)?);
+        let skel = load(plan, possible_cpus, lane_words, tags)?;
+        let records = skel.maps.data_cpus.as_fd();
+        let records = CpuRecords::new(records, possible_cpus, tags == Tags::Flows)?;
+        let records = Arc::new(records);
         let clocks = Arc::new(CpuClocks::new(records.clone()));
         clocks.start(&roots.ksoftirqd_threads(possible_cpus));
         let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
@@ -137,7 +140,9 @@ impl Session {
             attached.groups(),
             attached.set,
             plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
-            has_tags.then(|| window_sampler_of(&skel)).transpose()?,
+            (tags != Tags::None)
+                .then(|| window_sampler_of(&skel))
+                .transpose()?,
             clocks.clone(),
             control.clone(),
         )?;
@@ -168,7 +173,7 @@ impl Session {
             probes: attached.probes,
             _controller: controller,
             lane_words,
-            has_tags,
+            has_tags: tags != Tags::None,
             object: LoadedObject(skel),
         };
         Ok((session, readers))
@@ -209,7 +214,7 @@ fn load(
     plan: &Plan,
     possible_cpus: usize,
     lane_words: u64,
-    has_tags: bool,
+    tags: Tags,
 ) -> anyhow::Result<NettoSkel<'static>> {
     // The skeleton borrows its storage. A process has one session in its
     // life, so these few bytes may stay for as long as that.
@@ -226,7 +231,8 @@ fn load(
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
     rodata.netto_parks_softirqs = u64::from(plan.is_realtime);
-    rodata.netto_tags = u64::from(has_tags);
+    rodata.netto_tags = u64::from(tags != Tags::None);
+    rodata.netto_tells_flows = u64::from(tags == Tags::Flows);
     cpu_records::make_room(&mut open.maps.data_cpus, possible_cpus)?;
     let lanes = &mut open.maps.netto_lanes;
     lanes.set_max_entries(2 * possible_cpus as u32)?;
@@ -242,7 +248,7 @@ fn load(
     let has_switches = plan.has_clock && plan.parks_states();
     open.progs.netto_switch.set_autoload(has_switches);
     open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
-    open.progs.netto_sample_w.set_autoload(has_tags);
+    open.progs.netto_sample_w.set_autoload(tags != Tags::None);
     open.load().map_err(explain_load)
 }
 

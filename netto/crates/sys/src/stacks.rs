@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::abi;
 use super::control::Control;
 use super::mapped::MappedParts;
-use netto_analysis::tagged::{Met, SampleTag};
+use netto_analysis::tagged::{FlowEnds, Met, SampleTag};
 
 /// How long a flip waits for running samplers. They run with interrupts off for a few microseconds;
 /// only a virtual CPU that is not scheduled takes longer.
@@ -67,6 +67,7 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
             from: word(9) as u32,
             to: (word(9) >> 32) as u32,
             netns: word(10),
+            flow: None,
         },
     }
 }
@@ -74,7 +75,8 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
 /// Flag beside a thread's number: whether it is a kernel thread.
 const OF_KERNEL: u32 = 1 << 31;
 /// Number of frames.
-const FRAMES: u64 = (1 << 31) - 1;
+const FRAMES: u64 = (1 << 30) - 1;
+const HAS_ENDS: u64 = 1 << 30;
 const IS_OF_WINDOW: u64 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_TAG: u64 = 1 << 41;
@@ -92,6 +94,13 @@ fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
     if header & HAS_TAG != 0 {
         let (words, frames) = tail.split_first_chunk()?;
         tag = Some(tag_of(words));
+        tail = frames;
+    }
+    if header & HAS_ENDS != 0 {
+        let (words, frames) = tail.split_first_chunk::<{ abi::ENDS_WORDS }>()?;
+        if let Some(tag) = &mut tag {
+            tag.last.flow = FlowEnds::from_words(words.each_ref().map(|word| word.load(Relaxed)));
+        }
         tail = frames;
     }
     let depth = ((header & FRAMES) as usize).min(tail.len());
@@ -169,6 +178,8 @@ fn settled(in_flight: &AtomicU64, deadline: Instant) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::sections::FlowEnd;
+
     use super::*;
 
     #[test]
@@ -190,7 +201,12 @@ mod tests {
         ];
         let mut words = vec![2 | kind, 11, 12, 1 | HAS_TAG];
         words.extend(whose);
-        words.extend([21, IS_IDLE_TASK | IS_OF_WINDOW]);
+        words.push(21);
+        words.push(1 | HAS_TAG | HAS_ENDS);
+        words.extend(whose);
+        let address = |last| u64::from_ne_bytes([0, 0, 0xff, 0xff, 192, 0, 2, last]);
+        words.extend([0, address(1), 0, address(2), 17 << 32 | 53 << 16 | 4242]);
+        words.extend([22, IS_IDLE_TASK | IS_OF_WINDOW]);
         let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         let mut rest = words.as_slice();
         let mut found = Vec::new();
@@ -214,11 +230,19 @@ mod tests {
                 from: 2,
                 to: 3,
                 netns: 5,
+                flow: None,
             },
         };
+        let mut of_a_flow = tag;
+        let end = |last, port| FlowEnd {
+            address: [192, 0, 2, last].into(),
+            port: Some(port),
+        };
+        of_a_flow.last.flow = Some(FlowEnds::new(17, [end(1, 4242), end(2, 53)]));
         let expected = [
             (7, None, vec![11, 12]),
             (0, Some(tag), vec![21]),
+            (0, Some(of_a_flow), vec![22]),
             (0, None, vec![]),
         ];
         assert_eq!(found, expected);

@@ -11,6 +11,9 @@ use crate::format::{self, count, escape_html, percent};
 /// Most rows; the rest is summed.
 const MOST_ROWS: usize = 12;
 
+/// A time, if it is known, and half of the 95 % interval of what samples show of it.
+type Time = (Option<u64>, Option<u64>);
+
 /// The conversations with the most bytes, and what all others have together.
 pub fn of(snapshot: &Snapshot) -> String {
     let Some(flows) = &snapshot.sections.flows else {
@@ -28,13 +31,17 @@ pub fn of(snapshot: &Snapshot) -> String {
     if is_timed {
         columns.push("RX softirq, % of a CPU");
     }
+    let shows_sends = flows.sampled.sends_ns.is_some();
+    if shows_sends {
+        columns.push("Sends, % of a CPU");
+    }
     let mut html = "<table><thead><tr>".to_owned();
     for column in columns {
         let _ = write!(html, "<th scope=\"col\">{column}</th>");
     }
     html.push_str("</tr></thead><tbody>");
     let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
-    let mut line = |texts: [&str; 3], amount: Amount, margin: Option<f64>, cpu_ns: Option<u64>| {
+    let mut line = |texts: [&str; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
         let [from, to, service] = texts.map(escape_html);
         let megabytes = amount.bytes as f64 / 1e6 / seconds;
         let packets = count((amount.packets as f64 / seconds).round() as u64);
@@ -51,7 +58,13 @@ pub fn of(snapshot: &Snapshot) -> String {
         };
         cell(is_sampled, margin.map_or_else(nothing, percent));
         let share = |ns| percent(format::ratio(ns, snapshot.interval_ns));
-        cell(is_timed, cpu_ns.map_or_else(nothing, share));
+        for (is_there, (ns, margin_ns)) in [is_timed, shows_sends].into_iter().zip(times) {
+            let mut text = ns.map_or_else(nothing, share);
+            if let Some(margin_ns) = margin_ns {
+                let _ = write!(text, " <small>± {}</small>", share(margin_ns));
+            }
+            cell(is_there, text);
+        }
         html.push_str("</tr>");
     };
     let shown = MOST_ROWS.min(flows.conversations.len());
@@ -60,22 +73,35 @@ pub fn of(snapshot: &Snapshot) -> String {
         let [from, to] = own.ends.map(end);
         let service = service(own);
         let texts = [from.as_str(), to.as_str(), service.as_str()];
-        line(texts, own.amount(), own.margin_ratio(), own.cpu_ns);
+        let times = [
+            (own.cpu_ns, flows.cpu_margin_ns(own)),
+            (own.sampled.sent_ns, flows.sent_margin_ns(own)),
+        ];
+        line(texts, own.amount(), own.margin_ratio(), times);
     }
     let (mut other, mut other_cpu_ns) = (flows.other, flows.other_cpu_ns);
+    let mut other_sent_ns = flows.other_sent_ns();
     for own in rest {
         other.add(own.amount());
         other_cpu_ns = other_cpu_ns.map(|ns| ns + own.cpu_ns.unwrap_or(0));
+        other_sent_ns = other_sent_ns.map(|ns| ns + own.sampled.sent_ns.unwrap_or(0));
     }
     for own in &flows.prefixes {
         let (from, to) = (own.source.to_string(), own.destination.to_string());
         let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
         let what = format!("{protocol}, at least {least} flows");
         other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));
-        line([&from, &to, &what], own.amount, None, own.cpu_ns);
+        let times = [own.cpu_ns, None].map(|ns| (ns, None));
+        line([&from, &to, &what], own.amount, None, times);
     }
-    if other.packets > 0 || other_cpu_ns.is_some_and(|ns| ns > 0) {
-        line(["others", "", ""], other, None, other_cpu_ns);
+    let times_ns = [other_cpu_ns, other_sent_ns];
+    if other.packets > 0 || times_ns.iter().flatten().any(|ns| *ns > 0) {
+        line(
+            ["others", "", ""],
+            other,
+            None,
+            times_ns.map(|ns| (ns, None)),
+        );
     }
     html.push_str("</tbody></table>");
     if flows.prefix_packets > 0 {
@@ -126,7 +152,7 @@ fn protocol(number: u8) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::Flows;
-    use metrics_common::sections::{FlowPrefix, Subnet};
+    use metrics_common::sections::{Evidence, FlowPrefix, SampledTime, SampledTimes, Subnet};
 
     use super::*;
     use crate::fixture;
@@ -153,6 +179,7 @@ mod tests {
             received: Amount::default(),
             sampled_packets: 10,
             cpu_ns: Some(30_000_000),
+            sampled: SampledTime::default(),
         }
     }
 
@@ -206,6 +233,25 @@ mod tests {
         assert!(html.contains(row), "{html}");
         assert!(html.contains("<td>40</td><td>16.0</td>"), "{html}");
         assert!(html.contains("11 packets are counted by prefix"), "{html}");
+        // Where samples show flows, sends have a column, and times their margin.
+        let mut of_samples = flows.clone();
+        of_samples.conversations[0].sampled = SampledTime {
+            received_ns: Some(20_000_000),
+            sent_ns: Some(10_000_000),
+        };
+        of_samples.sampled = SampledTimes {
+            received: Some(Evidence {
+                ns: 100_000_000,
+                ns_ms: 100_000_000,
+            }),
+            sent: None,
+            sends_ns: Some(40_000_000),
+        };
+        snapshot.sections.flows = Some(of_samples);
+        let html = of(&snapshot);
+        let row = "<td>6.0 <small>± 1.7</small></td><td>2.0</td></tr>";
+        assert!(html.contains(row), "{html}");
+        assert!(html.contains("<td>18.0</td><td>6.0</td></tr>"), "{html}");
         // Where only a part was sampled, each says how far it may be off; without time no column.
         flows.one_in = 10;
         flows.conversations[0].sampled_packets = 1;

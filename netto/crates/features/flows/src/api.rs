@@ -25,7 +25,8 @@ pub(crate) const API: Api = Api {
 /// Columns of CSV.
 const COLUMNS: &str = "interface,vlans,protocol,first_address,first_port,second_address,second_port,\
                        service,sent_packets,sent_bytes,received_packets,received_bytes,\
-                       sampled_packets,cpu_ns\n";
+                       sampled_packets,cpu_ns,sampled_cpu_ns,cpu_margin_ns,sent_cpu_ns,\
+                       sent_cpu_margin_ns\n";
 
 #[derive(Debug, Serialize)]
 struct AnswerView<'a> {
@@ -46,6 +47,8 @@ struct AnswerView<'a> {
     prefixes: Vec<PrefixView<'a>>,
     other: Amount,
     other_cpu_ns: Option<u64>,
+    sends_ns: Option<u64>,
+    other_sent_cpu_ns: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +64,10 @@ struct ConversationView<'a> {
     sampled_packets: u64,
     margin_ratio: Option<f64>,
     cpu_ns: Option<u64>,
+    sampled_cpu_ns: Option<u64>,
+    cpu_margin_ns: Option<u64>,
+    sent_cpu_ns: Option<u64>,
+    sent_cpu_margin_ns: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,7 +78,7 @@ struct PrefixView<'a> {
 }
 
 impl<'a> ConversationView<'a> {
-    fn of(own: &'a Conversation) -> Self {
+    fn of(flows: &Flows, own: &'a Conversation) -> Self {
         ConversationView {
             interface: &own.interface,
             vlans: &own.vlans,
@@ -84,6 +91,10 @@ impl<'a> ConversationView<'a> {
             sampled_packets: own.sampled_packets,
             margin_ratio: own.margin_ratio(),
             cpu_ns: own.cpu_ns,
+            sampled_cpu_ns: own.sampled.received_ns,
+            cpu_margin_ns: flows.cpu_margin_ns(own),
+            sent_cpu_ns: own.sampled.sent_ns,
+            sent_cpu_margin_ns: flows.sent_margin_ns(own),
         }
     }
 }
@@ -136,7 +147,7 @@ fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
         conversations: flows
             .conversations
             .iter()
-            .map(ConversationView::of)
+            .map(|own| ConversationView::of(flows, own))
             .collect(),
         prefixes: flows
             .prefixes
@@ -148,6 +159,8 @@ fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
             .collect(),
         other: flows.other,
         other_cpu_ns: flows.other_cpu_ns,
+        sends_ns: flows.sampled.sends_ns,
+        other_sent_cpu_ns: flows.other_sent_ns(),
     }
 }
 
@@ -166,7 +179,7 @@ fn csv(flows: Option<&Flows>) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{},{},{},{},{from},{},{to},{},{},{},{},{},{},{}",
+            "{},{},{},{},{from},{},{to},{},{},{},{},{},{},{},{},{},{},{}",
             quoted(&own.interface),
             vlans.join("."),
             own.protocol,
@@ -179,13 +192,17 @@ fn csv(flows: Option<&Flows>) -> String {
             own.received.bytes,
             own.sampled_packets,
             number(own.cpu_ns),
+            number(own.sampled.received_ns),
+            number(flows.cpu_margin_ns(own)),
+            number(own.sampled.sent_ns),
+            number(flows.sent_margin_ns(own)),
         );
     }
     for own in &flows.prefixes {
         let Amount { packets, bytes } = own.amount;
         let _ = writeln!(
             text,
-            "{},,{},{},,{},,,{packets},{bytes},,,,{}",
+            "{},,{},{},,{},,,{packets},{bytes},,,,{},,,,",
             quoted(&own.interface),
             own.protocol,
             own.source,
@@ -195,7 +212,11 @@ fn csv(flows: Option<&Flows>) -> String {
     }
     let Amount { packets, bytes } = flows.other;
     let cpu_ns = number(flows.other_cpu_ns);
-    let _ = writeln!(text, "other,,,,,,,,{packets},{bytes},,,,{cpu_ns}");
+    let sent_ns = number(flows.other_sent_ns());
+    let _ = writeln!(
+        text,
+        "other,,,,,,,,{packets},{bytes},,,,{cpu_ns},,,{sent_ns},"
+    );
     text
 }
 
@@ -211,7 +232,7 @@ fn quoted(name: &str) -> String {
 mod tests {
     use std::net::IpAddr;
 
-    use metrics_common::sections::Subnet;
+    use metrics_common::sections::{SampledTime, Subnet};
     use metrics_common::{Snapshot, fixture};
     use serde_json::Value;
 
@@ -236,6 +257,10 @@ mod tests {
             received: Amount::default(),
             sampled_packets: packets,
             cpu_ns: Some(packets),
+            sampled: SampledTime {
+                received_ns: None,
+                sent_ns: Some(packets),
+            },
         }
     }
 
@@ -314,9 +339,12 @@ mod tests {
         let text = String::from_utf8(asked("format=csv&limit=1")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        let line = "\"a,b\",7.8,6,192.0.2.1,1,192.0.2.2,443,https,1,1000,0,0,1,1";
+        let line = "\"a,b\",7.8,6,192.0.2.1,1,192.0.2.2,443,https,1,1000,0,0,1,1,,,1,";
         assert_eq!(lines[1], line);
-        assert_eq!(lines[2], "eth0,,6,203.0.113.0/24,,192.0.2.1,,,14,560,,,,");
+        assert_eq!(
+            lines[2],
+            "eth0,,6,203.0.113.0/24,,192.0.2.1,,,14,560,,,,,,,,"
+        );
         assert!(lines[3].starts_with("other,"), "{}", lines[3]);
         let columns = lines[0].split(',').count();
         for line in &lines[2..] {

@@ -3,11 +3,16 @@
 use std::net::IpAddr;
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Amount, Conversation, FlowEnd};
+use metrics_common::sections::{
+    Amount, Conversation, Evidence, FlowEnd, SampledTime, SampledTimes,
+};
 use metrics_common::{Flows, InterfaceCounts};
 use netto_feature::demo::Generator;
 
 const INTERFACE: &str = "eth0";
+/// The part of the time that samples show, per mille, and for how long one stands, milliseconds.
+const SHOWN: u64 = 920;
+const INDEPENDENT_MS: u64 = 1;
 /// See [`TALKERS`].
 type Talker = (u16, u8, u8, u16, [u64; 2]);
 
@@ -32,18 +37,29 @@ pub(crate) fn generator() -> Generator {
         let Some(interface) = interface else {
             return;
         };
-        let row = index_of("rx_softirq");
-        let rx_softirq_ns =
-            row.and_then(|row| sections.cost.as_ref().and_then(|cost| cost.total_ns(row)));
-        sections.flows = Some(flows(&interface.counts, rx_softirq_ns));
+        let cost = sections.cost.as_ref();
+        let time = |slug| index_of(slug).and_then(|row| cost.and_then(|cost| cost.total_ns(row)));
+        let times_ns = ["rx_softirq", "tx_syscall"].map(time);
+        sections.flows = Some(flows(&interface.counts, times_ns));
     })
 }
 
-fn flows(counts: &InterfaceCounts, rx_softirq_ns: Option<u64>) -> Flows {
+fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) -> Flows {
     let part = |whole: u64, per_mille: u64| whole / 1_000 * per_mille;
     let amount = |packets: u64, bytes: u64, per_mille: u64| Amount {
         packets: part(packets, per_mille),
         bytes: part(bytes, per_mille),
+    };
+    // The first goes through a long chain of rules.
+    let cost = |received: u64| match received {
+        420 => 540,
+        _ => received * 4 / 5,
+    };
+    let evidence = |ns: Option<u64>| {
+        ns.map(|ns| Evidence {
+            ns: part(ns, SHOWN),
+            ns_ms: part(ns, SHOWN) * INDEPENDENT_MS,
+        })
     };
     let conversation = |(port, protocol, host, far, [received, sent]): Talker| {
         let end = |last: u8, port| FlowEnd {
@@ -60,7 +76,11 @@ fn flows(counts: &InterfaceCounts, rx_softirq_ns: Option<u64>) -> Flows {
             sent: from_there,
             received: from_here,
             sampled_packets: from_there.packets + from_here.packets,
-            cpu_ns: rx_softirq_ns.map(|ns| part(ns, received)),
+            cpu_ns: rx_softirq_ns.map(|ns| part(ns, cost(received))),
+            sampled: SampledTime {
+                received_ns: rx_softirq_ns.map(|ns| part(ns, cost(received) * SHOWN / 1_000)),
+                sent_ns: sends_ns.map(|ns| part(ns, sent)),
+            },
         }
     };
     let mut flows = Flows {
@@ -75,6 +95,11 @@ fn flows(counts: &InterfaceCounts, rx_softirq_ns: Option<u64>) -> Flows {
         one_in: 1,
         rx_softirq_ns,
         other_cpu_ns: rx_softirq_ns,
+        sampled: SampledTimes {
+            received: evidence(rx_softirq_ns),
+            sent: evidence(sends_ns),
+            sends_ns,
+        },
         ..Flows::default()
     };
     for own in &flows.conversations {

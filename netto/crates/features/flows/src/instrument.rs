@@ -5,21 +5,24 @@ use std::time::Duration;
 
 use anyhow::bail;
 use metrics_common::component::index_of;
+use metrics_common::sections::Evidence;
 use metrics_common::{Sections, SoftnetCount};
 use netto_feature::instruments::Instrument;
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
-use netto_platform::{Platform, Tick};
+use netto_platform::{FlowTime, Platform, Tick};
 
 use crate::NAME;
 use crate::command::unix_offset_ns;
 use crate::export::Exporter;
+use crate::flow::Direction;
 use crate::interfaces::Interfaces;
 use crate::kernel::collector::{Collector, Drained};
 use crate::options::Request;
 use crate::sampling::{self, ENTRY_NS, Load, SEEN_NS};
+use crate::shares::{self, Received, Shown, Times};
 use crate::table::Table;
-use crate::talkers::{self, Received};
+use crate::talkers;
 
 /// Topics of notes.
 const SAMPLED: &str = "flows, sampled";
@@ -140,6 +143,47 @@ impl Drop for FlowCounter {
     }
 }
 
+/// What is known of the time of the interval; `shown` is what samples show, if they show flows.
+fn times(cpus: &[u32], sections: &Sections, shown: Option<Vec<FlowTime>>) -> Times {
+    let rows = ["rx_softirq", "tx_syscall"].map(index_of);
+    let directions = [Direction::In, Direction::Out];
+    let received = received(cpus, sections);
+    let Some(shown) = shown else {
+        return Times {
+            received,
+            ..Times::default()
+        };
+    };
+    let of_flow = |own: FlowTime| {
+        let direction = rows.iter().position(|row| *row == Some(own.event))?;
+        Some(Shown {
+            cpu: own.cpu,
+            direction: directions[direction],
+            flow: own.flow,
+            ns: own.ns,
+        })
+    };
+    let shown: Vec<Shown> = shown.into_iter().filter_map(of_flow).collect();
+    let evidence = |at: usize| {
+        let basis = sections.owners.as_ref()?.basis.iter();
+        let basis = basis
+            .clone()
+            .find(|own| Some(own.component as usize) == rows[at])?;
+        let of_it = shown.iter().filter(|own| own.direction == directions[at]);
+        let ns = of_it.map(|own| own.ns).sum();
+        let part = ns as f64 / basis.total_ns().max(1) as f64;
+        let ns_ms = (basis.cause_ns_ms? as f64 * part) as u64;
+        Some(Evidence { ns, ns_ms })
+    };
+    let cost = sections.cost.as_ref();
+    Times {
+        received,
+        evidence: [evidence(0), evidence(1)],
+        sends_ns: rows[1].and_then(|row| cost?.total_ns(row)),
+        shown: Some(shown),
+    }
+}
+
 impl Instrument for FlowCounter {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let mut drained = self.collector.drain()?;
@@ -149,16 +193,15 @@ impl Instrument for FlowCounter {
         let one_in = self.one_in;
         self.keep_to_budget(tick, &drained);
         let totals = sampling::scale(&mut drained);
-        let received = received(tick.cpus, sections);
-        if let Some(received) = &received {
-            talkers::charge(&mut drained, received);
-        }
+        let shown = tick.platform.flow_times.take();
+        let times = times(tick.cpus, sections, shown);
+        let charged = shares::charge(&mut drained, &times);
         for (key, counts) in drained.flows() {
             self.table.take(key, counts);
         }
         self.table.expire(tick.now_ns);
         let name_of = |index| self.interfaces.name_of(index);
-        let mut flows = talkers::section(&drained, &totals, received.as_deref(), name_of);
+        let mut flows = talkers::section(&drained, &totals, &times, &charged, name_of);
         flows.active = self.table.under_way().len() as u64;
         let ended = self.table.take_ended();
         flows.ended = ended.len() as u64;

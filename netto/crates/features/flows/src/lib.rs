@@ -2,6 +2,7 @@
 //! puts the flows together and shows them, as a command, or in each interval of the daemon. No packet
 //! is dropped, changed or delayed.
 
+use netto_analysis::tagged::Tags;
 use netto_feature::instruments::Feature;
 
 mod api;
@@ -21,6 +22,7 @@ mod options;
 mod records;
 mod report;
 mod sampling;
+mod shares;
 mod table;
 mod talkers;
 
@@ -29,6 +31,10 @@ pub use command::{FlowsArgs, run};
 /// CPU time is measured without it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<options::Request>(NAME).is_some(),
+    tags: |options| match options.of::<options::Request>(NAME) {
+        Some(_) => Tags::Flows,
+        None => Tags::None,
+    },
     options: Some(options::OPTIONS),
     metrics: metrics::METRICS,
     api: api::API,

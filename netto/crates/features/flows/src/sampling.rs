@@ -126,6 +126,11 @@ impl Share {
         }
     }
 
+    /// Adds to the sum of all weights, before the first part is taken.
+    pub(crate) fn expect(&mut self, weight: u64) {
+        self.weights = self.weights.saturating_add(weight);
+    }
+
     /// The part of the next weight.
     pub(crate) fn of(&mut self, weight: u64) -> u64 {
         self.weight = self.weight.saturating_add(weight).min(self.weights);
@@ -134,6 +139,11 @@ impl Share {
         let part = until as u64 - self.given;
         self.given += part;
         part
+    }
+
+    /// What nobody has got.
+    pub(crate) fn rest(&self) -> u64 {
+        self.whole - self.given
     }
 }
 

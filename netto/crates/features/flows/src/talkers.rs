@@ -6,22 +6,13 @@ use std::collections::HashMap;
 
 use metrics_common::Flows;
 use metrics_common::sections::{
-    Amount, Conversation, FlowEnd, FlowPrefix, MOST_CONVERSATIONS, Subnet,
+    Amount, Conversation, FlowEnd, FlowPrefix, MOST_CONVERSATIONS, SampledTime, SampledTimes,
+    Subnet,
 };
 
-use crate::flow::{Direction, Key};
+use crate::flow::Key;
 use crate::kernel::collector::{Drained, Part, Prefix, Totals};
-use crate::sampling::Share;
-
-/// What is known of one CPU besides its frames.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Received {
-    pub cpu: u32,
-    /// Time of its RX softirq, nanoseconds.
-    pub rx_softirq_ns: u64,
-    /// Packets that it took up the stack, whatever their interface.
-    pub packets: u64,
-}
+use crate::shares::{Charged, Time, Times, ends};
 
 /// Which conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,18 +32,13 @@ struct Sum {
     /// From the lesser end, and from the greater.
     amounts: [Amount; 2],
     sampled: u64,
-    cpu_ns: u64,
+    time: Time,
 }
 
 impl Between {
     /// The conversation of a flow, and whether the greater end sends.
     fn of(key: &Key) -> (Between, bool) {
-        let ports = key.ports().map_or([None; 2], |ports| ports.map(Some));
-        let end = |address, port| FlowEnd { address, port };
-        let mut ends = [
-            end(key.source(), ports[0]),
-            end(key.destination(), ports[1]),
-        ];
+        let mut ends = ends(key);
         let is_swapped = ends[0] > ends[1];
         ends.sort_unstable();
         let between = Between {
@@ -66,7 +52,7 @@ impl Between {
 }
 
 impl Sum {
-    fn add(&mut self, part: &Part, is_swapped: bool) {
+    fn add(&mut self, part: &Part, is_swapped: bool, time: Time) {
         let counts = &part.counts;
         if self.sampled == 0 || counts.first_ns < self.first_ns {
             (self.first_ns, self.is_swapped) = (counts.first_ns, is_swapped);
@@ -76,7 +62,9 @@ impl Sum {
             bytes: counts.bytes,
         });
         self.sampled += part.sampled;
-        self.cpu_ns += counts.cpu_ns.unwrap_or(0);
+        self.time.received_ns += time.received_ns;
+        self.time.shown_ns += time.shown_ns;
+        self.time.sent_ns += time.sent_ns;
     }
 
     fn both(&self) -> Amount {
@@ -86,79 +74,36 @@ impl Sum {
     }
 }
 
-/// Divides the time of each CPU's RX softirq among the packets that it received.
-struct Division(HashMap<u32, Share>);
-
-impl Division {
-    fn new(drained: &Drained, received: &[Received]) -> Division {
-        let mut weights: HashMap<u32, u64> = HashMap::new();
-        let prefixes = drained.prefixes.iter().map(|own| &own.part);
-        let parts = drained.parts.iter().chain(prefixes);
-        for part in parts.filter(|part| is_received(part)) {
-            *weights.entry(part.cpu).or_default() += part.counts.packets;
-        }
-        let share = |own: &Received| {
-            let totals = drained.totals.get(own.cpu as usize);
-            let [seen, _] = totals.copied().unwrap_or_default();
-            let frames = seen.packets + seen.malformed_packets + seen.other_packets;
-            let weight = weights.get(&own.cpu).copied().unwrap_or(0);
-            // Where more came than was seen, the rest was of other interfaces.
-            let weights = weight.max(frames).max(own.packets);
-            (own.cpu, Share::new(own.rx_softirq_ns, weights))
-        };
-        Division(received.iter().map(share).collect())
-    }
-
-    fn of(&mut self, part: &Part) -> Option<u64> {
-        let share = self.0.get_mut(&part.cpu).filter(|_| is_received(part));
-        share.map(|share| share.of(part.counts.packets))
-    }
-}
-
-fn is_received(part: &Part) -> bool {
-    part.key.direction() == Some(Direction::In)
-}
-
-/// Gives each part of received packets its share of the time of its CPU.
-pub(crate) fn charge(drained: &mut Drained, received: &[Received]) {
-    let mut division = Division::new(drained, received);
-    let prefixes = drained.prefixes.iter_mut().map(|own| &mut own.part);
-    for part in drained.parts.iter_mut().chain(prefixes) {
-        part.counts.cpu_ns = division.of(part);
-    }
-}
-
-/// The section of what was drained, scaled and charged; the caller adds the flows under way. Without
-/// `received` nothing is known of time.
+/// The section of what was drained, scaled and charged; the caller adds the flows under way.
 pub(crate) fn section(
     drained: &Drained,
     totals: &Totals,
-    received: Option<&[Received]>,
+    times: &Times,
+    charged: &Charged,
     name_of: impl Fn(u32) -> String,
 ) -> Flows {
     // Senders choose the ends: a hash that they cannot foresee.
     let mut sums: HashMap<Between, Sum> = HashMap::new();
-    for part in &drained.parts {
+    for (part, time) in drained.parts.iter().zip(&charged.parts) {
         let (between, is_swapped) = Between::of(&part.key);
         let sum = sums.entry(between).or_default();
-        sum.add(part, is_swapped);
+        sum.add(part, is_swapped, *time);
     }
-    let is_timed = received.is_some();
-    let prefixes = prefixes(drained, is_timed, &name_of);
+    let prefixes = prefixes(drained, times, &name_of);
     let mut sums: Vec<(Between, Sum)> = sums.into_iter().collect();
     let size = |(between, sum): &(Between, Sum)| (Reverse(sum.both().bytes), between.ends);
     let listed = MOST_CONVERSATIONS.min(sums.len());
     if listed < sums.len() {
         sums.select_nth_unstable_by_key(listed, size);
     }
-    sums.truncate(listed);
+    let others = sums.split_off(listed);
     sums.sort_unstable_by_key(size);
-    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum::<u64>());
-    let listed_ns: u64 = sums.iter().map(|(_, sum)| sum.cpu_ns).sum();
-    let other_cpu_ns = rx_softirq_ns.map(|all_ns| all_ns - listed_ns);
+    let not_listed_ns = others.iter().map(|(_, sum)| sum.time.received_ns);
+    let by_prefix_ns = prefixes.iter().filter_map(|own| own.cpu_ns);
+    let not_listed_ns: u64 = not_listed_ns.chain(by_prefix_ns).sum();
     let conversations: Vec<Conversation> = sums
         .into_iter()
-        .map(|(between, sum)| conversation(between, sum, is_timed, &name_of))
+        .map(|(between, sum)| conversation(between, sum, times, &name_of))
         .collect();
     // Of sampled packets none may have been met: then all of them are of others.
     let mut by_prefix = Amount::default();
@@ -172,6 +117,9 @@ pub(crate) fn section(
         other.packets = other.packets.saturating_sub(own.packets);
         other.bytes = other.bytes.saturating_sub(own.bytes);
     }
+    let received = times.received.as_deref();
+    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum());
+    let [of_received, of_sent] = times.evidence;
     let mut flows = Flows {
         conversations,
         other,
@@ -185,7 +133,12 @@ pub(crate) fn section(
         malformed_packets: totals.malformed_packets,
         other_packets: totals.other_packets,
         rx_softirq_ns,
-        other_cpu_ns,
+        other_cpu_ns: received.map(|_| charged.rest_ns + not_listed_ns),
+        sampled: SampledTimes {
+            received: of_received,
+            sent: of_sent,
+            sends_ns: times.sends_ns,
+        },
         ..Flows::default()
     };
     flows.keep_prefixes();
@@ -193,11 +146,7 @@ pub(crate) fn section(
 }
 
 /// The prefixes, each once.
-fn prefixes(
-    drained: &Drained,
-    is_timed: bool,
-    name_of: &impl Fn(u32) -> String,
-) -> Vec<FlowPrefix> {
+fn prefixes(drained: &Drained, times: &Times, name_of: &impl Fn(u32) -> String) -> Vec<FlowPrefix> {
     let mut sums: HashMap<(u32, u8, [Subnet; 2]), FlowPrefix> = HashMap::new();
     for Prefix { part, flows } in &drained.prefixes {
         let Some(ends) = subnets(&part.key) else {
@@ -214,7 +163,7 @@ fn prefixes(
                 bytes: part.counts.bytes,
             },
             least_flows: *flows,
-            cpu_ns: is_timed.then(|| part.counts.cpu_ns.unwrap_or(0)),
+            cpu_ns: times.received.as_ref().and(part.counts.cpu_ns),
         };
         sums.entry((key.interface(), key.protocol(), ends))
             .and_modify(|sum| sum.add(&own))
@@ -237,7 +186,7 @@ pub(crate) fn subnets(key: &Key) -> Option<[Subnet; 2]> {
 fn conversation(
     between: Between,
     sum: Sum,
-    is_timed: bool,
+    times: &Times,
     name_of: &impl Fn(u32) -> String,
 ) -> Conversation {
     let (mut ends, [mut sent, mut received]) = (between.ends, sum.amounts);
@@ -253,7 +202,11 @@ fn conversation(
         sent,
         received,
         sampled_packets: sum.sampled,
-        cpu_ns: is_timed.then_some(sum.cpu_ns),
+        cpu_ns: times.received.as_ref().map(|_| sum.time.received_ns),
+        sampled: SampledTime {
+            received_ns: times.shown.as_ref().map(|_| sum.time.shown_ns),
+            sent_ns: times.sends_ns.map(|_| sum.time.sent_ns),
+        },
     }
 }
 
@@ -262,7 +215,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::flow::Direction;
     use crate::sampling::testing::part;
+    use crate::shares::{Received, charge};
 
     /// Parts of one CPU's packets each, by port, direction and number; all are in the totals.
     fn drained(parts: &[(u16, u32, Direction, u64)]) -> Drained {
@@ -293,10 +248,13 @@ mod tests {
     }
 
     fn of(drained: &Drained, times: [(u64, u64); 2]) -> Flows {
-        let received = received(times);
+        let times = Times {
+            received: Some(received(times)),
+            ..Times::default()
+        };
         let mut drained = drained.clone();
-        charge(&mut drained, &received);
-        section(&drained, &drained.sum(), Some(&received), |_| {
+        let charged = charge(&mut drained, &times);
+        section(&drained, &drained.sum(), &times, &charged, |_| {
             "eth0".to_owned()
         })
     }
@@ -338,7 +296,12 @@ mod tests {
         sums_hold(&flows);
         assert_eq!(flows.conversations[0].cpu_ns, Some(3_000));
         assert_eq!(flows.other_cpu_ns, Some(1_700));
-        let unknown = section(&drained, &drained.sum(), None, |_| String::new());
+        let mut drained = drained;
+        let times = Times::default();
+        let charged = charge(&mut drained, &times);
+        let unknown = section(&drained, &drained.sum(), &times, &charged, |_| {
+            String::new()
+        });
         assert_eq!(unknown.conversations[0].cpu_ns, None);
         assert_eq!((unknown.rx_softirq_ns, unknown.other_cpu_ns), (None, None));
     }

@@ -12,15 +12,16 @@ use rustc_hash::FxHashMap;
 use self::analysis::divide::{
     Attributed, Division, Portion, interrupts, leaf_of, takes, works_for_others,
 };
+use self::analysis::flows::FlowSamples;
 use self::analysis::idle::IdleShares;
 use self::analysis::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::{Evidence, Pair};
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
-use self::analysis::verdict::{Causer, causer, owner, process, who_runs};
+use self::analysis::verdict::{Causer, causer, flow, owner, process, who_runs};
 use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
-use netto_analysis::tagged::TaggedSample;
+use netto_analysis::tagged::{TaggedSample, Tags};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
@@ -41,7 +42,10 @@ pub use api::API;
 
 /// Without it, only the owners of the cost are unknown. Its options are an [`OwnerLevel`].
 pub const FEATURE: Feature = Feature {
-    wants_tags: |options| level(options) != OwnerLevel::None,
+    tags: |options| match level(options) {
+        OwnerLevel::None => Tags::None,
+        _ => Tags::Owners,
+    },
     options: Some(options::OPTIONS),
     api: API,
     metrics: metrics::METRICS,
@@ -70,6 +74,7 @@ struct WhoseCost {
     resolver: OwnerResolver,
     register: OwnerTable,
     division: Division,
+    flows: FlowSamples,
     idle: IdleShares,
     ranking: Ranking,
     portions: Vec<Portion>,
@@ -112,6 +117,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         resolver,
         register: OwnerTable::default(),
         division: Division::default(),
+        flows: FlowSamples::default(),
         idle: IdleShares::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
@@ -138,7 +144,11 @@ impl WhoseCost {
                     number => self.events.of(sample.cpu, number),
                 };
                 let causer = causer(sample, told);
-                (self.number(causer, runner, now_ns), causer.found())
+                let cause = self.number(causer, runner, now_ns);
+                let is_on_idle = interrupts(sample.event) && sample.tag.thread == 0;
+                let flow = flow(sample, told).map(|flow| (cause, flow));
+                self.flows.add((sample.cpu, sample.event), is_on_idle, flow);
+                (cause, causer.found())
             };
             let payer = if interrupts(sample.event) {
                 runner
@@ -166,6 +176,8 @@ impl WhoseCost {
         for on_idle in all {
             let causer = owner(&on_idle.met).unwrap_or(Causer::Nobody);
             let cause = self.number(causer, payer, now_ns);
+            let flow = on_idle.met.flow.map(|flow| (cause, flow));
+            self.flows.add((on_idle.cpu, event), true, flow);
             self.division.add(Attributed {
                 cpu: on_idle.cpu,
                 event,
@@ -306,6 +318,7 @@ impl Instrument for WhoseCost {
         self.division
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
+        self.flows.begin();
         self.add_samples(&platform.overhead, tick.samples, now_ns);
         self.add_on_idle(now_ns);
         self.idle.begin(tick.interval_ns);
@@ -320,6 +333,12 @@ impl Instrument for WhoseCost {
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
+        if platform.readers.records.tell_flows() {
+            let received = index_of_source(Source::NET_RX);
+            let idle = |cpu, event| self.idle.ratio(cpu).filter(|_| Some(event) == received);
+            let times = self.flows.divide(cost, cpus, idle);
+            platform.flow_times = Some(times.iter().map(|own| own.time).collect());
+        }
         self.portions.clear();
         let portions = &mut self.portions;
         let basis = self

@@ -49,7 +49,21 @@ int BPF_PROG(netto_state, struct sock *sk)
 SEC("cgroup_skb/ingress")
 int netto_arrives(struct __sk_buff *skb)
 {
-	netto_meet_socket((__u64)skb->sk);
+	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct netto_tag *tag;
+	__u64 number, worker;
+
+	if (!netto_tells_flows) {
+		netto_meet_socket((__u64)skb->sk);
+		return 1;
+	}
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
+		return 1;
+	netto_look_into(at, end, (struct netto_ends *)tag->last_ends);
+	number = netto_meet(tag, worker, (__u64)skb->sk, 0, 0, 0);
+	if (number)
+		netto_answer_with_last(tag, number);
 	return 1;
 }
 
@@ -71,13 +85,18 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
 	struct netto_tag *tag;
-	__u64 number, worker, to;
+	__u64 number, worker = 0, to;
 
 	tag = netto_begin_meeting(&worker);
-	if (!tag)
+	if (!tag) {
+		if (netto_tells_flows && worker)
+			netto_answer_sender(worker, skb);
 		return 0;
+	}
 	to = (__u32)dev->ifindex;
-	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32);
+	if (netto_tells_flows)
+		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32, skb);
 	if (!number) {
 		number = tag->leaving_number;
 		if (!number)
@@ -86,6 +105,7 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == to)
 			return 0;
 	}
+	netto_look_into_last(tag, skb);
 	tag->leaving_skb = (__u64)skb;
 	tag->leaving_to = to;
 	tag->leaving_number = number;
@@ -104,6 +124,8 @@ int BPF_PROG(netto_tag_in, unsigned int vector)
 	tag->last_socket = 0;
 	tag->last_device = 0;
 	tag->last_interfaces = 0;
+	if (netto_tells_flows)
+		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	tag->idle_since_ns = 0;
 	if (vector == NETTO_NET_RX && !(__u32)bpf_get_current_pid_tgid())
 		tag->idle_since_ns = bpf_ktime_get_ns();
@@ -122,7 +144,7 @@ int BPF_PROG(netto_tag_out)
 	NETTO_WRITE_ONCE(tag->in_softirq, 0);
 	NETTO_WRITE_ONCE(tag->waiting, 0);
 	tag->leaving_number = 0;
-	netto_charge_idle(tag);
+	netto_charge_idle(tag, 0);
 	tag->idle_since_ns = 0;
 	return 0;
 }

@@ -19,7 +19,8 @@ const volatile __u64 netto_answers_mask = 0;
  *
  *	0 number of the sample, 1 when it was answered, 2 control group of the
  *	socket, 3 its inode, 4 interfaces by which the packet came (bits 0..31)
- *	and goes (32..63), 5 inode of their network namespace
+ *	and goes (32..63), 5 inode of their network namespace, 6..10 where flows are told the ends
+ *	of the packet's flow (see ends.bpf.h)
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,6 +46,13 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 	NETTO_WRITE_ONCE(place[3], met->inode);
 	NETTO_WRITE_ONCE(place[4], met->interfaces);
 	NETTO_WRITE_ONCE(place[5], met->netns);
+	if (netto_tells_flows) {
+		NETTO_WRITE_ONCE(place[6], met->ends.one[0]);
+		NETTO_WRITE_ONCE(place[7], met->ends.one[1]);
+		NETTO_WRITE_ONCE(place[8], met->ends.other[0]);
+		NETTO_WRITE_ONCE(place[9], met->ends.other[1]);
+		NETTO_WRITE_ONCE(place[10], met->ends.talk);
+	}
 	NETTO_WRITE_ONCE(place[0], number);
 	answers->told++;
 }
@@ -108,17 +116,24 @@ static __noinline int netto_tell_of_idle(struct netto_tag *tag)
 	if (!told)
 		return 0;
 	told->cpu = bpf_get_smp_processor_id();
-	told->met.interfaces = tag->last_interfaces;
-	netto_read_met(*(volatile __u64 *)&tag->last_socket, *(volatile __u64 *)&tag->last_device, &told->met);
+	__builtin_memset(&told->met.ends, 0, sizeof(told->met.ends));
+	netto_read_last(tag, &told->met);
 	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
+/* The ends of the packet that was met last: only of those that are told of. */
+static __always_inline void netto_look_into_last(struct netto_tag *tag, struct sk_buff *skb)
+{
+	if (netto_tells_flows && skb)
+		netto_look_into_skb(skb, (struct netto_ends *)tag->last_ends);
+}
+
 /*
  * Charges the time since the packet before to the one that was met last, if this is a softirq on
- * top of the idle task, and tells of one packet for so much time.
+ * top of the idle task, and tells of one packet for so much time. `skb` is that packet, or 0.
  */
-static __always_inline void netto_charge_idle(struct netto_tag *tag)
+static __always_inline void netto_charge_idle(struct netto_tag *tag, struct sk_buff *skb)
 {
 	__u64 now, due;
 
@@ -132,6 +147,7 @@ static __always_inline void netto_charge_idle(struct netto_tag *tag)
 		/* A long one is told of once. */
 		if (due >= NETTO_IDLE_TOLD_NS)
 			due = 0;
+		netto_look_into_last(tag, skb);
 		netto_tell_of_idle(tag);
 	}
 	tag->idle_due_ns = due;
@@ -139,25 +155,50 @@ static __always_inline void netto_charge_idle(struct netto_tag *tag)
 
 /*
  * Meets a packet: of this socket, if any; on its way at this device, if no socket received it.
- * Returns the number of the sample that it answers.
+ * Returns the number of the sample that it answers. `skb` is the packet, unless `last_ends` has its
+ * ends already, or its socket tells them.
  */
-static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u64 sk, __u64 dev, __u64 interfaces)
+static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u64 sk, __u64 dev, __u64 interfaces,
+					struct sk_buff *skb)
 {
+	__u64 number;
+
 	NETTO_WRITE_ONCE(tag->last_socket, sk);
 	NETTO_WRITE_ONCE(tag->last_device, dev);
 	tag->last_interfaces = interfaces;
 	tag->last_worker = worker;
-	netto_charge_idle(tag);
-	return netto_take_waiting(tag, worker);
+	netto_charge_idle(tag, skb);
+	number = netto_take_waiting(tag, worker);
+	if (number)
+		netto_look_into_last(tag, skb);
+	return number;
 }
 
 /* Answers with the packet that was met last. */
 static __always_inline void netto_answer_with_last(struct netto_tag *tag, __u64 number)
 {
-	struct netto_met met = { .interfaces = tag->last_interfaces };
+	struct netto_met met;
 
-	/* By way of memory these are numbers, whatever pointers the verifier took them for. */
-	netto_read_met(*(volatile __u64 *)&tag->last_socket, *(volatile __u64 *)&tag->last_device, &met);
+	netto_read_last(tag, &met);
+	netto_answer(number, &met);
+}
+
+/* A task sends a packet: its samples since the one before were of this flow. */
+static __always_inline void netto_answer_sender(__u64 worker, struct sk_buff *skb)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_met met = {};
+	struct netto_tag *tag;
+	__u64 number;
+
+	if (!cpu)
+		return;
+	tag = netto_tag_of(cpu);
+	number = *(volatile __u64 *)&tag->sending;
+	if (!number || tag->sending_worker != worker)
+		return;
+	NETTO_WRITE_ONCE(tag->sending, 0);
+	netto_look_into_skb(skb, &met.ends);
 	netto_answer(number, &met);
 }
 
@@ -169,7 +210,9 @@ static __always_inline int netto_meet_socket(__u64 sk)
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 0;
-	number = netto_meet(tag, worker, sk, 0, 0);
+	if (netto_tells_flows)
+		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
+	number = netto_meet(tag, worker, sk, 0, 0, 0);
 	if (number)
 		netto_answer_with_last(tag, number);
 	return 0;
@@ -202,7 +245,9 @@ static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 	interfaces = (__u32)skb->skb_iif;
 	if (!interfaces && dev)
 		interfaces = (__u32)dev->ifindex;
-	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, interfaces);
+	if (netto_tells_flows)
+		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, interfaces, skb);
 	if (number)
 		netto_answer_with_last(tag, number);
 	return 0;

@@ -96,6 +96,10 @@ struct socket_alloc {
 
 struct sock;
 
+struct in6_addr {
+	__u8 bytes[16];
+};
+
 struct ns_common {
 	/* Number of the namespace's inode. */
 	unsigned int inum;
@@ -115,6 +119,10 @@ struct sock_common {
 	/* The other side's port, in the order of the network, and the own one. */
 	__be16 skc_dport;
 	__u16 skc_num;
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 	possible_net_t skc_net;
 	/* Of a connection that is being made: the socket that listens. */
 	struct sock *skc_listener;
@@ -188,6 +196,7 @@ struct sk_buff {
 	int skb_iif;
 	__be16 protocol;
 	__u16 transport_header;
+	__u16 network_header;
 	unsigned char *head;
 };
 

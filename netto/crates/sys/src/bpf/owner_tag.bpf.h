@@ -10,6 +10,7 @@
 #define NETTO_OWNER_TAG_BPF_H
 
 #include "clock.bpf.h"
+#include "ends.bpf.h"
 
 /* Set before load: whether samples have tags. */
 const volatile __u64 netto_tags = 0;
@@ -26,6 +27,7 @@ struct netto_met {
 	__u64 inode;
 	__u64 interfaces; /* bits 0..31: by which it came, 32..63: goes */
 	__u64 netns;
+	struct netto_ends ends; /* where flows are told */
 };
 
 /*
@@ -68,6 +70,23 @@ static __always_inline bool netto_receives(const struct netto_tag *tag, struct t
 		return true;
 	*worker = 1ULL << 32 | (__u32)task->pid;
 	return task->flags & PF_KTHREAD;
+}
+
+/*
+ * What is known of the packet that was met last. By way of memory its socket and device are numbers,
+ * whatever pointers the verifier took them for.
+ */
+static __always_inline void netto_read_last(const struct netto_tag *tag, struct netto_met *met)
+{
+	__u64 socket = *(volatile const __u64 *)&tag->last_socket;
+
+	met->interfaces = tag->last_interfaces;
+	netto_read_met(socket, *(volatile const __u64 *)&tag->last_device, met);
+	if (!netto_tells_flows)
+		return;
+	__builtin_memcpy(&met->ends, tag->last_ends, sizeof(met->ends));
+	if (!met->ends.talk && socket)
+		netto_ends_of_socket((struct sock *)socket, &met->ends);
 }
 
 #endif

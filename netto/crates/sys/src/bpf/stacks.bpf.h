@@ -7,13 +7,14 @@
  * flight in the other, and reads that one. A trace is one header word and then
  * the return addresses, innermost first:
  *
- *	bits 0..30 frames, bit 31 whether it was taken in addition, in a window,
+ *	bits 0..29 frames, bit 30 whether behind the tag stand the ends of the flow
+ *	that it worked for, NETTO_ENDS_WORDS (see ends.bpf.h), bit 31 whether it was taken in addition, in a window,
  *	bits 32..39 kind of the per-CPU clock,
  *	bit 40 whether it is a stack of the idle task,
  *	bit 41 whether its tag stands before the frames, NETTO_SAMPLE_TAG_WORDS:
  *	process and thread that ran, control group, when the process began,
  *	its name (two words), when the sample was taken, its number if it waits to
- *	be told whose work it is (see owner_tag.bpf.h), and of the packet that
+ *	be told whose work it is, or of which flow (see owner_tag.bpf.h), and of the packet that
  *	the softirq or thread met last: control group and inode of its socket, its interfaces, and
  *	the inode of their network namespace,
  *	bits 42..63 the process that ran: the kernel has no larger number
@@ -52,6 +53,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }
 
+#define NETTO_TRACE_ENDS (1ULL << 30)
 #define NETTO_TRACE_WINDOW (1ULL << 31)
 #define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
@@ -99,6 +101,12 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 	return lane;
 }
 
+/* Two samples of one packet have one answer: the number that waits for it already, if any. */
+static __always_inline __u64 netto_number(struct netto_tag *tag, __u64 waiting)
+{
+	return waiting ? waiting : ++tag->numbered;
+}
+
 static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -119,19 +127,28 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	words[8] = 0;
 	words[9] = 0;
 	words[10] = 0;
-	if (!netto_receives(tag, task, &worker))
+	if (netto_tells_flows)
+		__builtin_memset(&met.ends, 0, sizeof(met.ends));
+	if (!netto_receives(tag, task, &worker)) {
+		if (netto_tells_flows) {
+			/* The packet that the task sends next tells the flow. */
+			words[6] = netto_number(tag, tag->sending_worker == worker ? tag->sending : 0);
+			tag->sending_worker = worker;
+			NETTO_WRITE_ONCE(tag->sending, words[6]);
+			__builtin_memcpy(&words[NETTO_SAMPLE_TAG_WORDS], &met.ends, sizeof(met.ends));
+		}
 		return;
-	/* Two samples of one packet have one answer. */
-	if (!tag->waiting || tag->waiting_worker != worker)
-		tag->numbered++;
-	words[6] = tag->numbered;
+	}
+	words[6] = netto_number(tag, tag->waiting_worker == worker ? tag->waiting : 0);
 	if ((tag->last_socket || tag->last_device) && tag->last_worker == worker) {
-		netto_read_met(tag->last_socket, tag->last_device, &met);
+		netto_read_last(tag, &met);
 		words[7] = met.cgroup;
 		words[8] = met.inode;
-		words[9] = tag->last_interfaces;
+		words[9] = met.interfaces;
 		words[10] = met.netns;
 	}
+	if (netto_tells_flows)
+		__builtin_memcpy(&words[NETTO_SAMPLE_TAG_WORDS], &met.ends, sizeof(met.ends));
 	tag->waiting_worker = worker;
 	NETTO_WRITE_ONCE(tag->waiting, words[6]);
 }
@@ -151,7 +168,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 		lane->lost++;
 		return;
 	}
-	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0);
+	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0) + (netto_tells_flows ? NETTO_ENDS_WORDS : 0);
 	bytes = bpf_get_stack(ctx, &lane->words[used + header], NETTO_MAX_FRAMES * sizeof(__u64),
 			      own_frames & BPF_F_SKIP_FIELD_MASK);
 	/* Only the caller's own frames: it has interrupted user mode, which needs no stack. */
@@ -161,7 +178,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);
 	if (netto_tags) {
-		what |= NETTO_TRACE_TAG;
+		what |= NETTO_TRACE_TAG | (netto_tells_flows ? NETTO_TRACE_ENDS : 0);
 		netto_write_tag(cpu, &lane->words[used + 1]);
 	}
 	what |= bpf_get_current_pid_tgid() >> 32 << NETTO_TRACE_PROCESS;

@@ -2,6 +2,7 @@
 //! owners' names. Pure.
 
 pub mod divide;
+pub mod flows;
 pub mod idle;
 pub mod owner_table;
 pub mod path;

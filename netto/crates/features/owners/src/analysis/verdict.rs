@@ -3,11 +3,14 @@
 use super::divide::{interrupts, works_for_others};
 use super::owner_table::OwnerId;
 use super::pool::Evidence;
-use netto_analysis::tagged::{Met, SampleTag, TaggedSample};
+use netto_analysis::tagged::{FlowEnds, Met, SampleTag, TaggedSample};
 
 /// Threads of the kernel have no end of a batch: a later answer belongs to another packet,
 /// nanoseconds.
 const SOON_NS: u64 = 500_000;
+
+/// A packet that a task sends later than this may be of another send, nanoseconds.
+const SAME_SEND_NS: u64 = 5_000_000;
 
 /// The granularity of owners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,26 +73,46 @@ impl Causer {
 /// The beneficiary of a sample's work, if its softirq or thread has met a packet since.
 pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     let task = &sample.tag;
-    if !works_for_others(sample.event) && !task.is_of_kernel {
+    if is_own_work(sample) {
         return Causer::Task;
     }
     // Its softirq began before the probes were attached.
     if task.number == 0 {
         return Causer::Unknown;
     }
-    let last = owner(&task.last);
-    if sample.has_met_packet
-        && let Some(last) = last
-    {
+    let met = packet(sample, told);
+    met.and_then(|met| owner(&met)).unwrap_or(Causer::Nobody)
+}
+
+/// The flow that a sample's work was for, if it is known: that of the packet, or of the one that the
+/// task sent next.
+pub fn flow(sample: &TaggedSample, told: Option<Answer>) -> Option<FlowEnds> {
+    if !is_own_work(sample) {
+        return packet(sample, told)?.flow;
+    }
+    let passed_ns = |told: &Answer| told.time_ns.saturating_sub(sample.tag.time_ns);
+    let told = told.filter(|told| passed_ns(told) <= SAME_SEND_NS);
+    told?.met.flow
+}
+
+fn is_own_work(sample: &TaggedSample) -> bool {
+    !works_for_others(sample.event) && !sample.tag.is_of_kernel
+}
+
+/// The packet that work for others was for.
+fn packet(sample: &TaggedSample, told: Option<Answer>) -> Option<Met> {
+    let task = &sample.tag;
+    let has_owner = |met: &Met| owner(met).is_some();
+    let last = Some(task.last).filter(has_owner);
+    if sample.has_met_packet && last.is_some() {
         return last;
     }
     let is_softirq = interrupts(sample.event);
     let told =
         told.filter(|told| is_softirq || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
-    let told = told.and_then(|told| owner(&told.met));
+    let told = told.map(|told| told.met).filter(has_owner);
     // Work at the end of a softirq is for the packet that it met.
-    let last = last.filter(|_| is_softirq);
-    told.or(last).unwrap_or(Causer::Nobody)
+    told.or(last.filter(|_| is_softirq))
 }
 
 /// The beneficiary of work for a packet; `None` if there was none.
@@ -100,6 +123,7 @@ pub fn owner(met: &Met) -> Option<Causer> {
         from,
         to,
         netns,
+        flow: _,
     } = *met;
     if cgroup != 0 || inode != 0 {
         return Some(Causer::Socket(Socket { cgroup, inode }));
@@ -265,5 +289,26 @@ mod tests {
         assert_eq!(who_runs(&task, OwnerLevel::Process), OwnerId::Kernel);
         task.thread = 0;
         assert_eq!(who_runs(&task, OwnerLevel::Cgroup), OwnerId::Idle);
+    }
+
+    #[test]
+    fn the_flow_of_work_is_that_of_the_packet_whose_owner_it_has_or_that_the_task_sends_next() {
+        let flow = |port: u64| FlowEnds::from_words([0, 1, 0, 2, 17 << 32 | 53 << 16 | port]);
+        let mut receives = sample("rx_softirq");
+        (receives.tag.last.cgroup, receives.tag.last.flow) = (4, flow(4));
+        let mut answer = told(5, 1_100);
+        answer.as_mut().unwrap().met.flow = flow(5);
+        assert_eq!(super::flow(&receives, answer), flow(5));
+        assert_eq!(super::flow(&receives, None), flow(4));
+        receives.has_met_packet = true;
+        assert_eq!(super::flow(&receives, answer), flow(4));
+        let sends = sample("tx_syscall");
+        assert_eq!(
+            super::flow(&sends, answer),
+            flow(5),
+            "of the packet that it sent next"
+        );
+        answer.as_mut().unwrap().time_ns += SAME_SEND_NS;
+        assert_eq!(super::flow(&sends, answer), None, "of another send");
     }
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
@@ -16,7 +16,7 @@ use super::cgroups::Cgroups;
 use crate::abi;
 use crate::analysis::verdict::Answer;
 use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
-use netto_analysis::tagged::Met;
+use netto_analysis::tagged::{FlowEnds, Met};
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers, Resources};
@@ -172,6 +172,7 @@ fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> 
     let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
     rodata.netto_possible_cpus = cpus as u64;
     rodata.netto_answers_mask = places - 1;
+    rodata.netto_tells_flows = u64::from(readers.records.tell_flows());
     readers.records.share_with(&mut open.maps.data_cpus)?;
     let rings = &mut open.maps.netto_rings;
     rings.set_max_entries(cpus as u32)?;
@@ -272,21 +273,29 @@ impl OwnerEvents {
 }
 
 /// Such a packet as it is written in the ring: CPU, control group and inode of the socket, interfaces,
-/// network namespace.
+/// network namespace, ends of its flow.
 fn on_idle_of(bytes: &[u8]) -> Option<OnIdle> {
     let (words, _) = bytes.as_chunks::<8>();
-    let &[cpu, cgroup, inode, interfaces, netns] = words.first_chunk::<5>()?;
-    let interfaces = u64::from_ne_bytes(interfaces);
+    let [cpu, met @ ..] = words.first_chunk::<{ 1 + MET_WORDS }>()?;
     Some(OnIdle {
-        cpu: u64::from_ne_bytes(cpu) as usize,
-        met: Met {
-            cgroup: u64::from_ne_bytes(cgroup),
-            inode: u64::from_ne_bytes(inode),
-            from: interfaces as u32,
-            to: (interfaces >> 32) as u32,
-            netns: u64::from_ne_bytes(netns),
-        },
+        cpu: u64::from_ne_bytes(*cpu) as usize,
+        met: met_of(met.map(u64::from_ne_bytes)),
     })
+}
+
+/// Words of a packet that was met: `netto_met`.
+const MET_WORDS: usize = 4 + 5;
+
+fn met_of(words: [u64; MET_WORDS]) -> Met {
+    let [cgroup, inode, interfaces, netns, ends @ ..] = words;
+    Met {
+        cgroup,
+        inode,
+        from: interfaces as u32,
+        to: (interfaces >> 32) as u32,
+        netns,
+        flow: FlowEnds::from_words(ends),
+    }
 }
 
 /// Reads a slot of the ring, if it is that of this sample before and afterwards.
@@ -296,16 +305,9 @@ fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     if !is_its() {
         return None;
     }
-    let interfaces = word(4);
     let answer = Answer {
         time_ns: word(1),
-        met: Met {
-            cgroup: word(2),
-            inode: word(3),
-            from: interfaces as u32,
-            to: (interfaces >> 32) as u32,
-            netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
-        },
+        met: met_of(std::array::from_fn(|at| word(2 + at))),
     };
     is_its().then_some(answer)
 }
@@ -325,11 +327,27 @@ fn send_group(sender: &SyncSender<(u64, Vec<u8>)>, bytes: &[u8]) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Release;
+
     use super::*;
 
     #[test]
     fn a_place_that_is_another_samples_tells_nothing() {
-        let place = [7, 1000, 42, 99, 3 | 5 << 32, 4_026_531_840].map(AtomicU64::new);
+        let talk = 17 << 32 | 53 << 16 | 4242;
+        let words = [
+            7,
+            1000,
+            42,
+            99,
+            3 | 5 << 32,
+            4_026_531_840,
+            0,
+            0,
+            0,
+            0,
+            talk,
+        ];
+        let place = words.map(AtomicU64::new);
         let answer = Answer {
             time_ns: 1000,
             met: Met {
@@ -338,17 +356,19 @@ mod tests {
                 from: 3,
                 to: 5,
                 netns: 4_026_531_840,
+                flow: FlowEnds::from_words([0, 0, 0, 0, talk]),
             },
         };
         assert_eq!(read_place(&place, 7), Some(answer));
         assert_eq!(read_place(&place, 8), None);
-        place[0].store(0, Relaxed);
+        assert!(answer.met.flow.is_some());
+        place[0].store(0, Release);
         assert_eq!(read_place(&place, 0), None, "0 is no sample's number");
     }
 
     #[test]
     fn a_packet_on_top_of_the_idle_task_comes_with_its_cpu_and_socket() {
-        let words = [3_u64, 42, 99, 3 | 5 << 32, 4_026_531_840];
+        let words = [3_u64, 42, 99, 3 | 5 << 32, 4_026_531_840, 0, 0, 0, 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let met = Met {
             cgroup: 42,
@@ -356,9 +376,10 @@ mod tests {
             from: 3,
             to: 5,
             netns: 4_026_531_840,
+            flow: None,
         };
         assert_eq!(on_idle_of(&bytes), Some(OnIdle { cpu: 3, met }));
-        assert_eq!(on_idle_of(&bytes[..39]), None);
+        assert_eq!(on_idle_of(&bytes[..79]), None);
     }
 
     #[test]

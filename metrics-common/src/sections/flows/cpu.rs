@@ -1,0 +1,116 @@
+//! The CPU time of conversations that samples show, and how exact it is. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Conversation, Flows, sum_of_known};
+use crate::confidence::wilson;
+use crate::sections::owners::independent;
+
+/// CPU time of a conversation that samples show, nanoseconds; `None` where none can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledTime {
+    /// Of the time of the RX softirq; the rest of that is by packets.
+    pub received_ns: Option<u64>,
+    /// Of the time of tasks' sends.
+    pub sent_ns: Option<u64>,
+}
+
+/// What samples show of an event's time, of all conversations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// The sum over intervals of that time times the time for which one independent sample stands, in
+    /// nanoseconds times milliseconds, as in [`crate::sections::OwnerBasis::cause_ns_ms`].
+    pub ns_ms: u64,
+}
+
+/// What samples show of all conversations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledTimes {
+    /// Of the RX softirq.
+    pub received: Option<Evidence>,
+    /// Of tasks' sends.
+    pub sent: Option<Evidence>,
+    /// Time of tasks' sends on all CPUs, nanoseconds, in intervals in which samples show flows.
+    pub sends_ns: Option<u64>,
+}
+
+impl SampledTime {
+    pub(super) fn add(&mut self, more: SampledTime) {
+        self.received_ns = sum_of_known(self.received_ns, more.received_ns);
+        self.sent_ns = sum_of_known(self.sent_ns, more.sent_ns);
+    }
+}
+
+impl Evidence {
+    fn sum(one: Option<Evidence>, other: Option<Evidence>) -> Option<Evidence> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Evidence {
+                ns: one.ns.saturating_add(other.ns),
+                ns_ms: one.ns_ms.saturating_add(other.ns_ms),
+            }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Half of the 95 % interval of a part of it.
+    fn margin_ns(self, own_ns: u64) -> u64 {
+        let whole = self.ns as f64;
+        let samples = independent(whole, self.ns_ms as f64);
+        let (low, high) = wilson(own_ns as f64 / whole.max(1.0), samples as u64);
+        ((high - low) / 2.0 * whole).ceil() as u64
+    }
+}
+
+impl SampledTimes {
+    pub(super) fn add(&mut self, more: SampledTimes) {
+        self.received = Evidence::sum(self.received, more.received);
+        self.sent = Evidence::sum(self.sent, more.sent);
+        self.sends_ns = sum_of_known(self.sends_ns, more.sends_ns);
+    }
+}
+
+impl Flows {
+    /// Half of the 95 % interval of what samples show of a conversation's [`Conversation::cpu_ns`].
+    pub fn cpu_margin_ns(&self, own: &Conversation) -> Option<u64> {
+        Some(self.sampled.received?.margin_ns(own.sampled.received_ns?))
+    }
+
+    /// The same of the time of its sends.
+    pub fn sent_margin_ns(&self, own: &Conversation) -> Option<u64> {
+        Some(self.sampled.sent?.margin_ns(own.sampled.sent_ns?))
+    }
+
+    /// Time of sends that is of conversations which are not listed, or of no known one.
+    pub fn other_sent_ns(&self) -> Option<u64> {
+        let listed = self.conversations.iter();
+        let listed = listed.filter_map(|own| own.sampled.sent_ns);
+        Some(listed.fold(self.sampled.sends_ns?, u64::saturating_sub))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_that_of_a_share_of_so_many_independent_samples() {
+        // 100 samples, of which each stands for 1 ms.
+        let evidence = Evidence {
+            ns: 100_000_000,
+            ns_ms: 100_000_000,
+        };
+        let margin = |ms: u64| evidence.margin_ns(ms * 1_000_000) as f64 / 1e6;
+        assert!((margin(50) - 10.0).abs() < 0.5, "{}", margin(50));
+        assert!(margin(5) < margin(50) && margin(5) > 3.0, "{}", margin(5));
+        // Four times as many: half as wide.
+        let more = [evidence; 4].map(Some).into_iter();
+        let more = more.reduce(Evidence::sum).flatten().unwrap();
+        let ratio =
+            more.margin_ns(2 * evidence.ns) as f64 / evidence.margin_ns(evidence.ns / 2) as f64;
+        assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
+        let none = Evidence::default();
+        assert_eq!(none.margin_ns(0), 0);
+    }
+}

@@ -1,0 +1,265 @@
+//! Whose the CPU time is: that of the RX softirq among the flows that were received, that of sends among
+//! those that were sent. Pure.
+//!
+//! What samples show to be a flow's (`owners`) is divided among what each CPU saw of it, by packets.
+//! What they do not show of a CPU's RX softirq is divided among the packets that it received; of
+//! sends it is nobody's, because nothing says how many packets leave by other interfaces.
+
+use std::collections::HashMap;
+
+use metrics_common::sections::{Evidence, FlowEnd};
+use netto_analysis::tagged::FlowEnds;
+
+use crate::flow::{Direction, Key};
+use crate::kernel::collector::{Drained, Part};
+use crate::sampling::Share;
+
+/// What is known of one CPU besides its frames.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Received {
+    pub cpu: u32,
+    /// Time of its RX softirq, nanoseconds.
+    pub rx_softirq_ns: u64,
+    /// Packets that it took up the stack, whatever their interface.
+    pub packets: u64,
+}
+
+/// Time of a flow, as samples show it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub cpu: u32,
+    /// `In`: of the RX softirq; `Out`: of sends.
+    pub direction: Direction,
+    pub flow: FlowEnds,
+    pub ns: u64,
+}
+
+/// What is known of the time of an interval.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Times {
+    /// `None` if the RX softirq has no time.
+    pub received: Option<Vec<Received>>,
+    /// What samples show; `None` if they show no flows.
+    pub shown: Option<Vec<Shown>>,
+    /// How exact that is, of the RX softirq and of sends.
+    pub evidence: [Option<Evidence>; 2],
+    /// Time of sends on all CPUs.
+    pub sends_ns: Option<u64>,
+}
+
+/// Time of what one CPU saw of a flow, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Time {
+    /// Of the RX softirq.
+    pub received_ns: u64,
+    /// What samples show of that.
+    pub shown_ns: u64,
+    /// Of sends, all of which samples show.
+    pub sent_ns: u64,
+}
+
+/// The time of an interval, divided.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Charged {
+    /// Of each part that was drained.
+    pub parts: Vec<Time>,
+    /// Time of the RX softirq that no part and no prefix has.
+    pub rest_ns: u64,
+}
+
+/// Divides the time among all that was drained, whose counts get their own.
+pub(crate) fn charge(drained: &mut Drained, times: &Times) -> Charged {
+    let mut shares = Shares::new(drained, times);
+    let sends_are_shown = times.shown.is_some() && times.sends_ns.is_some();
+    let mut of = |part: &mut Part| {
+        let time = shares.of(part);
+        part.counts.cpu_ns = match is_received(part) {
+            true => times.received.as_ref().map(|_| time.received_ns),
+            false => sends_are_shown.then_some(time.sent_ns),
+        };
+        time
+    };
+    let parts = drained.parts.iter_mut().map(&mut of).collect();
+    for prefix in &mut drained.prefixes {
+        of(&mut prefix.part);
+    }
+    Charged {
+        parts,
+        rest_ns: shares.rest_ns(),
+    }
+}
+
+/// See the head of this file.
+struct Shares {
+    /// By flow and direction.
+    shown: HashMap<(FlowEnds, Direction), Share>,
+    /// By CPU, the rest of its RX softirq.
+    rest: HashMap<u32, Share>,
+}
+
+/// Source and destination of a flow.
+pub(crate) fn ends(key: &Key) -> [FlowEnd; 2] {
+    let ports = key.ports().map_or([None; 2], |ports| ports.map(Some));
+    let end = |address, port| FlowEnd { address, port };
+    [
+        end(key.source(), ports[0]),
+        end(key.destination(), ports[1]),
+    ]
+}
+
+impl Shares {
+    /// For all of these parts.
+    fn new(drained: &Drained, times: &Times) -> Shares {
+        let mut whole_ns: HashMap<(FlowEnds, Direction), u64> = HashMap::new();
+        let mut shown_ns: HashMap<u32, u64> = HashMap::new();
+        for own in times.shown.iter().flatten() {
+            *whole_ns.entry((own.flow, own.direction)).or_default() += own.ns;
+            if own.direction == Direction::In {
+                *shown_ns.entry(own.cpu).or_default() += own.ns;
+            }
+        }
+        let empty = whole_ns
+            .into_iter()
+            .map(|(whose, ns)| (whose, Share::new(ns, 0)));
+        let mut shares = Shares {
+            shown: empty.collect(),
+            rest: HashMap::new(),
+        };
+        let mut received: HashMap<u32, u64> = HashMap::new();
+        let prefixes = drained.prefixes.iter().map(|own| &own.part);
+        for part in drained.parts.iter().chain(prefixes) {
+            if let Some(share) = shares.shown_of(part) {
+                share.expect(part.counts.packets);
+            }
+            if is_received(part) {
+                *received.entry(part.cpu).or_default() += part.counts.packets;
+            }
+        }
+        let of_cpu = |own: &Received| {
+            let totals = drained.totals.get(own.cpu as usize);
+            let [seen, _] = totals.copied().unwrap_or_default();
+            let frames = seen.packets + seen.malformed_packets + seen.other_packets;
+            let weight = received.get(&own.cpu).copied().unwrap_or(0);
+            // Where more came than was seen, the rest was of other interfaces.
+            let weights = weight.max(frames).max(own.packets);
+            let shown_ns = shown_ns.get(&own.cpu).copied().unwrap_or(0);
+            let rest_ns = own.rx_softirq_ns.saturating_sub(shown_ns);
+            (own.cpu, Share::new(rest_ns, weights))
+        };
+        shares.rest = times.received.iter().flatten().map(of_cpu).collect();
+        shares
+    }
+
+    /// What samples show of this part's flow in its direction.
+    fn shown_of(&mut self, part: &Part) -> Option<&mut Share> {
+        if self.shown.is_empty() {
+            return None;
+        }
+        let direction = part.key.direction()?;
+        let flow = FlowEnds::new(part.key.protocol(), ends(&part.key));
+        self.shown.get_mut(&(flow, direction))
+    }
+
+    /// The time of the next part: each is asked for once.
+    fn of(&mut self, part: &Part) -> Time {
+        let packets = part.counts.packets;
+        let shown_ns = self.shown_of(part).map_or(0, |share| share.of(packets));
+        if !is_received(part) {
+            return Time {
+                sent_ns: shown_ns,
+                ..Time::default()
+            };
+        }
+        let rest = self.rest.get_mut(&part.cpu);
+        Time {
+            received_ns: shown_ns + rest.map_or(0, |share| share.of(packets)),
+            shown_ns,
+            sent_ns: 0,
+        }
+    }
+
+    /// Time of the RX softirq that nobody has got.
+    fn rest_ns(&self) -> u64 {
+        let received = |(whose, _): &(&(FlowEnds, Direction), &Share)| whose.1 == Direction::In;
+        let shown = self.shown.iter().filter(received).map(|(_, share)| share);
+        shown.chain(self.rest.values()).map(Share::rest).sum()
+    }
+}
+
+fn is_received(part: &Part) -> bool {
+    part.key.direction() == Some(Direction::In)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::testing::part;
+
+    const IN: Direction = Direction::In;
+    const OUT: Direction = Direction::Out;
+
+    fn seen(port: u16, cpu: u32, direction: Direction, packets: u64) -> Part {
+        let mut own = part(port, cpu, packets, 100 * packets);
+        own.key = own.key.seen(direction);
+        own
+    }
+
+    fn shown(of: &Part, cpu: u32, ns: u64) -> Shown {
+        Shown {
+            cpu,
+            direction: of.key.direction().unwrap(),
+            flow: FlowEnds::new(of.key.protocol(), ends(&of.key)),
+            ns,
+        }
+    }
+
+    fn times(parts: &[Part], rx_softirq_ns: u64, shown: Vec<Shown>) -> (Vec<Time>, u64) {
+        let drained = Drained {
+            parts: parts.to_vec(),
+            ..Drained::default()
+        };
+        let received = Received {
+            rx_softirq_ns,
+            ..Received::default()
+        };
+        let times = Times {
+            received: Some(vec![received]),
+            shown: Some(shown),
+            ..Times::default()
+        };
+        let mut shares = Shares::new(&drained, &times);
+        let own = parts.iter().map(|part| shares.of(part)).collect();
+        (own, shares.rest_ns())
+    }
+
+    #[test]
+    fn few_packets_that_cost_much_have_what_samples_show() {
+        let (cheap, dear) = (seen(1, 0, IN, 990), seen(2, 0, IN, 10));
+        let evidence = vec![shown(&cheap, 0, 400), shown(&dear, 0, 500)];
+        let (own, rest_ns) = times(&[cheap, dear], 1_000, evidence);
+        // What samples do not show is by packets.
+        assert_eq!((own[0].received_ns, own[0].shown_ns), (499, 400));
+        assert_eq!((own[1].received_ns, own[1].shown_ns), (501, 500));
+        assert_eq!(rest_ns, 0);
+        let (own, _) = times(&[cheap, dear], 1_000, Vec::new());
+        assert_eq!((own[0].received_ns, own[1].received_ns), (990, 10));
+    }
+
+    #[test]
+    fn a_flow_has_its_time_on_another_cpu_too_and_one_that_was_not_seen_is_nobodys() {
+        let (here, there) = (seen(1, 0, IN, 30), seen(1, 1, IN, 10));
+        let unseen = seen(2, 0, IN, 1);
+        let evidence = vec![shown(&here, 0, 400), shown(&unseen, 0, 600)];
+        let (own, rest_ns) = times(&[here, there], 1_000, evidence);
+        assert_eq!((own[0].received_ns, own[1].received_ns), (300, 100));
+        assert_eq!(rest_ns, 600);
+    }
+
+    #[test]
+    fn sends_are_by_samples_alone() {
+        let (one, other) = (seen(1, 0, OUT, 5), seen(2, 0, OUT, 5));
+        let (own, rest_ns) = times(&[one, other], 100, vec![shown(&one, 0, 30)]);
+        assert_eq!((own[0].sent_ns, own[1].sent_ns), (30, 0));
+        assert_eq!((own[0].received_ns, rest_ns), (0, 100));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a conversation costs: samples show whose the CPU time is where packets of one cost far more
+//! than those of another.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use socket2::{SockFilter, SockRef};
+
+use crate::child;
+use crate::daemon::Daemon;
+use crate::flow_daemon::{answer, number, sums_hold};
+use crate::flows::{OTHER_CPU, RECEIVING_CPU};
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[Test {
+    name: "flow_cpu::a_conversation_of_dear_packets_has_more_time_than_one_of_as_many_cheap_ones",
+    tools: &[],
+    body: dear,
+}];
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// Packets a second of each conversation.
+const RATE: &str = "3000";
+/// Divisions of the filter of dear packets: some 10 µs, several times what a packet takes else.
+const DIVISIONS: usize = 2_000;
+/// Least part of both conversations' time that the dear one has; by packets it has half.
+const MOST: f64 = 0.7;
+/// Time of dear packets that samples must have shown before figures are read: some hundred samples.
+const ENOUGH_NS: u64 = 150_000_000;
+
+/// A socket whose filter, which runs when a packet is received, keeps the CPU busy.
+pub fn dear_sink(at: SocketAddr) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind(at)?;
+    let instruction = |code: u32, k: u32| SockFilter::new(code as u16, 0, 0, k);
+    let mut code = vec![
+        instruction(libc::BPF_LD | libc::BPF_IMM, u32::MAX),
+        instruction(libc::BPF_LDX | libc::BPF_IMM, 3),
+    ];
+    let divide = || instruction(libc::BPF_ALU | libc::BPF_DIV | libc::BPF_X, 0);
+    code.extend(std::iter::repeat_with(divide).take(DIVISIONS));
+    code.push(instruction(libc::BPF_RET | libc::BPF_K, u32::MAX));
+    SockRef::from(&socket).attach_filter(&code)?;
+    Ok(socket)
+}
+
+/// An agent on a CPU, by itself in no group.
+fn agent(cpu: u32, words: &[&str]) -> Result<child::Owned> {
+    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let own = own.to_str().context("this test binary has no UTF-8 path")?;
+    let mut command = child::mortal(own);
+    command.args(["agent", "on", &cpu.to_string()]).args(words);
+    let mut agent = child::Owned::start(&mut command)?;
+    agent.wait_for_line("ready", Duration::from_secs(10))?;
+    Ok(agent)
+}
+
+fn conversation(answer: &Value, port: u16) -> Result<Value> {
+    let all = answer["conversations"].as_array().into_iter().flatten();
+    let has_port = |end: &Value| end["port"] == port;
+    let mut own = all.filter(|own| own["ends"].as_array().into_iter().flatten().any(has_port));
+    own.next().cloned().context("no conversation of this port")
+}
+
+fn dear() -> Result<()> {
+    let daemon = Daemon::start(&["--flows", "lo"])?;
+    let ports = [child::free_port()?, child::free_port()?];
+    let [dear, cheap] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string());
+    let cpus = std::thread::available_parallelism()?.get();
+    let receiving = RECEIVING_CPU.min(cpus as u32 - 1);
+    // Both are received on one CPU, where packets alone tell nothing of them.
+    let cpu = receiving.to_string();
+    let _loads = [
+        agent(OTHER_CPU, &["udp-dear-sink", &dear])?,
+        agent(OTHER_CPU, &["udp-sink", &cheap])?,
+        agent(receiving, &["udp-paced", &dear, RATE, &cpu])?,
+        agent(receiving, &["udp-paced", &cheap, RATE, &cpu])?,
+    ];
+    let found = child::eventually(LIMIT, || {
+        let answer = answer(&daemon)?;
+        let own = conversation(&answer, ports[0])?;
+        ensure!(number(&own, "sampled_cpu_ns")? >= ENOUGH_NS, "{own}");
+        Ok(answer)
+    })?;
+    sums_hold(&found)?;
+    let both = [
+        conversation(&found, ports[0])?,
+        conversation(&found, ports[1])?,
+    ];
+    let time = |own: &Value| number(own, "cpu_ns").map(|ns| ns as f64);
+    let ratio = time(&both[0])? / (time(&both[0])? + time(&both[1])?);
+    println!("\nthe dear one has {ratio:.3}: {both:#?}");
+    ensure!(ratio >= MOST, "{ratio:.3} of {both:?}");
+    for own in &both {
+        let [time, margin, sent] = ["cpu_ns", "cpu_margin_ns", "sent_cpu_ns"];
+        ensure!(number(own, margin)? < number(own, time)?, "{own}");
+        ensure!(number(own, sent)? > 0, "{own}");
+        ensure!(number(own, "sent_cpu_margin_ns")? > 0, "{own}");
+    }
+    Ok(())
+}
