@@ -11,7 +11,7 @@ use clap::Args;
 use netto_feature::values::in_range;
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::session::quieten_libbpf;
-use netto_sys::system::monotonic_ns;
+use netto_sys::system::{Roots, monotonic_ns};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture;
@@ -157,13 +157,18 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     }
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
     let mut exporter = args.exporter()?;
-    let mut collector = Collector::load(args.table.most_flows(), args.table.headers(), cpus)?;
+    let roots = Roots {
+        proc_root: "/proc".into(),
+        sys_root: "/sys".into(),
+    };
+    let (most, headers) = (args.table.most_flows(), args.table.headers());
+    let mut collector = Collector::load(most, headers, &roots, cpus)?;
     let mut measured = Measured {
         source: args.interfaces.join(", "),
         ..Measured::default()
     };
     for name in &args.interfaces {
-        let index = ethernet_index(name, Path::new("/sys"))?;
+        let index = ethernet_index(name, &roots.sys_root)?;
         let attached = collector.attach(name, index, args.table.at())?;
         measured.interfaces.push((index, name.clone()));
         measured.notes.extend(attached.notes);

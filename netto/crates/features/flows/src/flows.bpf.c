@@ -26,6 +26,8 @@ struct xdp_md {
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* Whether softirqs are preemptible: PREEMPT_RT. */
+const volatile __u64 netto_flows_atomic = 0;
 /* Whether flows are of the packets within tunnels. */
 const volatile __u64 netto_flows_inner = 0;
 
@@ -95,17 +97,29 @@ struct {
 	__type(value, struct netto_flow_totals);
 } flows_totals SEC(".maps");
 
-/* Kernels with preemptible softirqs may run two programs of one CPU at once: all adding is atomic. */
+/*
+ * An entry and a set of totals are one CPU's, on which no program interrupts another unless softirqs are
+ * preemptible: else adding need not be atomic, which takes a quarter of all time.
+ */
 static __always_inline void flows_add(__u64 *packets, __u64 *bytes, __u64 more, __u64 more_bytes)
 {
-	__sync_fetch_and_add(packets, more);
-	__sync_fetch_and_add(bytes, more_bytes);
+	if (netto_flows_atomic) {
+		__sync_fetch_and_add(packets, more);
+		__sync_fetch_and_add(bytes, more_bytes);
+	} else {
+		*packets += more;
+		*bytes += more_bytes;
+	}
 }
 
 static __always_inline void flows_mark(__u64 *marks, __u64 mark)
 {
-	if (~*marks & mark)
+	if (!(~*marks & mark))
+		return;
+	if (netto_flows_atomic)
 		__sync_fetch_and_or(marks, mark);
+	else
+		*marks |= mark;
 }
 
 static __always_inline bool flows_is_full(struct netto_flows_control *control, __u32 number,
@@ -117,7 +131,8 @@ static __always_inline bool flows_is_full(struct netto_flows_control *control, _
 static __always_inline void flows_set_full(struct netto_flows_control *control, __u32 number,
 					   __u32 form)
 {
-	flows_mark(&control->full[number & 1], 1ULL << form);
+	/* All CPUs' own. */
+	__sync_fetch_and_or(&control->full[number & 1], 1ULL << form);
 }
 
 static __always_inline void flows_update(struct netto_flow *flow, const struct netto_flow_packet *packet,

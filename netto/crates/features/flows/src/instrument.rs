@@ -69,7 +69,8 @@ pub(crate) fn start(
         bail!("not enabled; --flows INTERFACE counts who talks to whom");
     };
     let cpus = platform.readers.possible_cpus;
-    let mut collector = Collector::load(request.most_flows, request.headers, cpus)?;
+    let mut collector =
+        Collector::load(request.most_flows, request.headers, &platform.roots, cpus)?;
     let (names, at) = (&request.interfaces, request.at);
     let interfaces = Interfaces::start(names, at, &platform.roots, &mut collector)?;
     let export = request.export.as_ref();

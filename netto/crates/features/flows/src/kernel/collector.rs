@@ -12,6 +12,7 @@ use libbpf_rs::{MapCore, MapFlags, MapMut};
 use netto_sys::interface_links::{self, Hook, InterfaceLink};
 use netto_sys::mapped::MappedArray;
 use netto_sys::skeleton;
+use netto_sys::system::Roots;
 use serde::Serialize;
 
 use crate::abi;
@@ -171,11 +172,13 @@ impl Collector {
     pub(crate) fn load(
         most_flows: u32,
         headers: Headers,
+        roots: &Roots,
         possible_cpus: usize,
     ) -> anyhow::Result<Collector> {
         let mut open = skeleton::open::<FlowsSkelBuilder>()?;
         let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
         rodata.netto_flows_inner = (headers == Headers::Inner).into();
+        rodata.netto_flows_atomic = roots.is_realtime().into();
         let maps = &mut open.maps;
         maps.flows_one.set_max_entries(most_flows)?;
         maps.flows_two.set_max_entries(most_flows)?;
