@@ -15,6 +15,7 @@ use crate::child::{self, Owned};
 use crate::common::http;
 use crate::daemon::{self, Daemon};
 use crate::flow_loop::{csv, records};
+use crate::flow_table::{Flows, network};
 use crate::lab::{Namespace, Wire};
 use crate::traffic;
 use crate::trial::Test;
@@ -34,6 +35,11 @@ pub const TESTS: &[Test] = &[
         name: "flow_export::tshark_has_no_complaint_about_a_file_or_a_connection",
         tools: &["tshark"],
         body: tshark,
+    },
+    Test {
+        name: "flow_export::what_a_live_measurement_shows_is_in_its_file",
+        tools: &["ip", "tshark"],
+        body: live,
     },
     Test {
         name: "flow_export::a_collector_that_comes_later_has_every_record_with_its_cpu_time",
@@ -204,6 +210,26 @@ fn tshark() -> Result<()> {
     Ok(())
 }
 
+fn live() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("x.ipfix");
+    let target = format!("file:{}", file.display());
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-idle", "1", "--flows-export", &target])?;
+    let to = format!("{}:9", network.right_v4);
+    traffic::agent_to_end(&network.left, &["udp-count", &to, "300"])?;
+    let measured = flows.finish()?;
+    is_without(COMPLAINTS, &file)?;
+    let shown = measured["flows"].as_array().into_iter().flatten();
+    let shown: Result<Vec<u64>> = shown.map(|flow| number(flow, "packets")).collect();
+    let (mut shown, mut found) = (shown?, packets_by_tshark(&file)?);
+    shown.sort_unstable();
+    found.sort_unstable();
+    ensure!(found == shown, "{found:?}, not {shown:?}");
+    ensure!(found.iter().sum::<u64>() >= 300, "{found:?}");
+    Ok(())
+}
+
 /// Has an agent send so many datagrams, and waits until the daemon has counted all so far.
 fn count(daemon: &Daemon, wire: &Wire, packets: u64, all: u64) -> Result<()> {
     let to = format!("{}:9", wire.nobody);
@@ -268,7 +294,8 @@ fn later() -> Result<()> {
         }
         packets += value("Packets:").context("no packets")?.parse::<u64>()?;
         ensure!(value("Direction:") == Some("Ingress (0)"), "{record}");
-        let private = value("Enterprise Private entry:").with_context(|| format!("no CPU time: {record}"))?;
+        let private =
+            value("Enterprise Private entry:").with_context(|| format!("no CPU time: {record}"))?;
         let (_, hex) = private.split_once("(hex bytes):").context("no bytes")?;
         let hex = hex.replace(' ', "");
         cpu_ns += u64::from_str_radix(&hex, 16)?;

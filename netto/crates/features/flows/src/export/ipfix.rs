@@ -448,10 +448,7 @@ mod tests {
         record.key = record.key.seen(Direction::In);
         record.counts.cpu_ns = Some(0x0102);
         let message = Encoder::default().message(&[record], 1, 0x0506_0708);
-        let mut expected = vec![
-            0, 10, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 100, 1, 0, 0, 22,
-        ];
-        for field in [
+        let fields = [
             [0, 8, 0, 4],
             [0, 12, 0, 4],
             [0, 4, 0, 1],
@@ -473,34 +470,30 @@ mod tests {
             [0, 53, 0, 1],
             [0, 136, 0, 1],
             [0x80, 1, 0, 8],
-        ] {
-            expected.extend(field);
-        }
-        expected.extend([0, 0, 0x7e, 0xd9]);
-        expected.extend([1, 0, 0, 99]);
-        let [source, destination] = [record.key.source(), record.key.destination()];
-        for address in [source, destination] {
-            let IpAddr::V4(address) = address else {
-                panic!("{address}");
-            };
-            expected.extend(address.octets());
-        }
-        expected.extend([6, 0x9c, 0x40, 1, 0xbb, 0, 7, 0, 8]);
-        expected.extend([0, 0, 0, 0, 0]);
-        expected.extend(2_u64.to_be_bytes());
-        expected.extend(80_u64.to_be_bytes());
-        expected.extend(2_000_u64.to_be_bytes());
-        expected.extend(3_000_u64.to_be_bytes());
-        expected.extend(((NTP_TO_UNIX + 2) << 32).to_be_bytes());
-        expected.extend(((NTP_TO_UNIX + 3) << 32).to_be_bytes());
-        expected.extend([0, 0x12, TOS & !3, TTL, TTL, 1]);
-        expected.extend(0x0102_u64.to_be_bytes());
-        let length = expected.len();
-        set_length(&mut expected, 2, length);
-        let set_begin = 16 + 8 + 21 * 4 + 4;
-        set_length(&mut expected, 18, set_begin - 16);
-        expected[22..24].copy_from_slice(&21_u16.to_be_bytes());
-        set_length(&mut expected, set_begin + 2, length - set_begin);
+        ];
+        let values = [
+            &[
+                192, 0, 2, 1, 192, 0, 2, 2, 6, 0x9c, 0x40, 1, 0xbb, 0, 7, 0, 8,
+            ][..],
+            &[0, 0, 0, 0, 0],
+            &2_u64.to_be_bytes(),
+            &80_u64.to_be_bytes(),
+            &2_000_u64.to_be_bytes(),
+            &3_000_u64.to_be_bytes(),
+            &((NTP_TO_UNIX + 2) << 32).to_be_bytes(),
+            &((NTP_TO_UNIX + 3) << 32).to_be_bytes(),
+            &[0, 0x12, TOS & !3, TTL, TTL, 1],
+            &0x0102_u64.to_be_bytes(),
+        ];
+        let expected = [
+            &[0, 10, 0, 200, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 1][..],
+            &[0, 2, 0, 96, 1, 0, 0, 21],
+            fields.as_flattened(),
+            &[0, 0, 0x7e, 0xd9],
+            &[1, 0, 0, 88],
+            &values.concat(),
+        ];
+        let expected = expected.concat();
         assert_eq!(message.bytes, expected);
         assert_eq!(message.records, 1);
     }
@@ -538,11 +531,14 @@ mod tests {
         ] {
             let message = ipv4(0, 0, protocol, &with_ports([0x0301, 0], 12, &[0; 8]));
             let found = ids(&record(&ethernet(&[], IPV4, &message)));
-            let own = found.iter().filter(|id| match **id {
-                element::SOURCE_PORT | element::DESTINATION_PORT => true,
-                element::ICMP_V4 | element::ICMP_V6 | element::IGMP_TYPE => true,
-                _ => false,
-            });
+            let of_protocol = [
+                element::SOURCE_PORT,
+                element::DESTINATION_PORT,
+                element::ICMP_V4,
+                element::ICMP_V6,
+                element::IGMP_TYPE,
+            ];
+            let own = found.iter().filter(|id| of_protocol.contains(id));
             assert_eq!(own.copied().collect::<Vec<_>>(), expected, "{protocol}");
         }
     }
