@@ -86,6 +86,7 @@ pub const TEST: &[Need] = &[
     program("chromedriver", "chromium-driver", "testing the dashboard"),
     program("curl", "curl", "fetching what tests the dashboard"),
     program("python3", "python3", "DuckDB and Polars in the tests"),
+    program("tshark", "tshark", "reading packets in the tests"),
 ];
 
 /// To test netto at length.

@@ -110,6 +110,8 @@ pub const TABLE: &[Row] = &[
     root("flow_loop::of_100000_").long(
         "half a minute, of a host that loses no packet; two thousand records come back in each run",
     ),
+    root("synth_memory::")
+        .long("millions of records; plan's memory_follows_the_flows is the same in small"),
     root("synth::rates_").long("figures of a quiet host beside tcpreplay, for a person to read"),
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),

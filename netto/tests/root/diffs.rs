@@ -57,14 +57,14 @@ struct Run {
 }
 
 /// A part of the log.
-struct Span {
+pub struct Span {
     from: SystemTime,
     to: SystemTime,
 }
 
 impl Span {
     /// The time from now on.
-    fn watch(length: Duration) -> Self {
+    pub fn watch(length: Duration) -> Self {
         let from = SystemTime::now();
         std::thread::sleep(length);
         Span {
@@ -78,7 +78,7 @@ impl Span {
     }
 
     /// As `netto diff` takes it.
-    fn of(&self, log: &Path) -> Result<String> {
+    pub fn of(&self, log: &Path) -> Result<String> {
         let (from, to) = (
             Timestamp::try_from(self.from)?,
             Timestamp::try_from(self.to)?,

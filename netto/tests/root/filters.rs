@@ -53,7 +53,7 @@ const MANY: usize = 400;
 const MOST: f64 = 0.30;
 
 /// Rules that look at the destination of every packet and never match.
-fn rules() -> String {
+pub fn rules() -> String {
     let mut text = String::new();
     for number in 0..MANY {
         // Writing to a string cannot fail.

@@ -35,6 +35,7 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flow_change;
 mod flow_cpu;
 mod flow_daemon;
 mod flow_export;
@@ -79,6 +80,7 @@ mod sparse;
 mod sums;
 mod sweep;
 mod synth;
+mod synth_memory;
 mod ticks;
 mod traffic;
 mod truth;
@@ -137,6 +139,7 @@ fn main() -> anyhow::Result<ExitCode> {
         flow_loop::TESTS,
         flow_cpu::TESTS,
         flow_daemon::TESTS,
+        flow_change::TESTS,
         flow_table::TESTS,
         hidden::TESTS,
         owners::TESTS,
@@ -150,6 +153,7 @@ fn main() -> anyhow::Result<ExitCode> {
         counting::TESTS,
         changes::TESTS,
         synth::TESTS,
+        synth_memory::TESTS,
         browser::TESTS,
     ]
     .into_iter()

@@ -28,6 +28,11 @@ pub const TESTS: &[Test] = &[
         body: checksums,
     },
     Test {
+        name: "synth::tshark_finds_checksums_and_sequence_right_with_and_without_a_vlan",
+        tools: &["tshark"],
+        body: dissected,
+    },
+    Test {
         name: "synth::packets_leave_at_their_times_and_not_before",
         tools: &["ip", "tcpdump"],
         body: times,
@@ -56,6 +61,8 @@ pub const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(20);
 const FLOWS: u64 = 300;
+/// From SYN alone to all that there are.
+const TCP_FLAGS: [u64; 9] = [2, 4, 16, 18, 20, 24, 26, 27, 31];
 const MACS: [&str; 4] = [
     "--from-mac",
     "02:00:00:00:00:01",
@@ -83,16 +90,24 @@ fn records() -> String {
             3 => (1, 0, 0x0800),
             4 => (58, 0, 0x8000),
             5 => (2, 0, 0x1600),
-            6 => (132, 7000, 7000),
+            6 => (132, 7000 + flow, 7000),
             _ => (47, 0, 0),
         };
-        let flags = if protocol == 6 { 27 } else { 0 };
-        let packets = 1 + flow % 7;
+        let flags = match protocol {
+            6 => TCP_FLAGS[(flow / 8) as usize % TCP_FLAGS.len()],
+            _ => 0,
+        };
+        // More of these would be sent again, and tell the same.
+        let is_alone = matches!(flags, 2 | 4);
+        let packets = if is_alone { 1 } else { 1 + flow % 7 };
         let bytes = packets * (80 + flow * 4);
         let network = if protocol == 58 || flow % 16 == 1 {
             ["2001:db8::1:", "2001:db8::2:"]
         } else {
-            ["10.1.1.", "10.1.2."]
+            [
+                "10.1.1.",
+                if protocol == 2 { "239.1.2." } else { "10.1.2." },
+            ]
         };
         let host = 1 + flow % 200;
         // Writing to a string cannot fail.
@@ -288,6 +303,69 @@ fn checksums() -> Result<()> {
         ensure!(
             count >= kinds * FLOWS / 8,
             "{count} times {sign} in {report}"
+        );
+    }
+    Ok(())
+}
+
+/// tshark calculates checksums and follows connections; what it says of the packets is what the
+/// records say.
+fn dissected() -> Result<()> {
+    const CHECKSUMS: [&str; 7] = ["ip", "tcp", "udp", "icmp", "icmpv6", "igmp", "sctp"];
+    const EXPECTED: [&str; 2] = [
+        "Connection reset (RST)",
+        "This frame initiates the connection closing",
+    ];
+    let (folder, records) = written(&records())?;
+    let file = folder.path().join("file.pcap");
+    let file = file.to_string_lossy();
+    for vlan in [&[][..], &["--vlan", "7"]] {
+        let words = ["synth", &records, "--json", "--pcap", &file];
+        let report = synth(daemon::command(&words).args(vlan))?;
+        let mut tshark = child::mortal("tshark");
+        tshark.args(["-n", "-r", &file, "-z", "expert,note", "-T", "fields"]);
+        for name in CHECKSUMS {
+            tshark.args(["-e", &format!("{name}.checksum.status")]);
+        }
+        tshark.args(["-e", "vlan.id", "-o", "sctp.checksum:crc-32c"]);
+        for name in ["ip", "tcp", "udp"] {
+            tshark.args(["-o", &format!("{name}.check_checksum:TRUE")]);
+        }
+        let text = child::run(&mut tshark)?;
+        let packets = report["packets"].as_u64().context("no packets")?;
+        let mut good = [0; CHECKSUMS.len()];
+        let (mut frames, mut tagged) = (0, 0);
+        for line in text.lines() {
+            if let [sums @ .., vlan] = &line.split('\t').collect::<Vec<_>>()[..]
+                && sums.len() == CHECKSUMS.len()
+            {
+                frames += 1;
+                tagged += u64::from(*vlan == "7");
+                for (name, (sum, good)) in CHECKSUMS.iter().zip(sums.iter().zip(&mut good)) {
+                    ensure!(
+                        matches!(*sum, "" | "1"),
+                        "{name}'s sum of frame {frames}: {line}"
+                    );
+                    *good += u64::from(*sum == "1");
+                }
+                continue;
+            }
+            // The table of what it finds remarkable: how often, which group, which protocol, what.
+            let is_row = line
+                .trim_start()
+                .starts_with(|first: char| first.is_ascii_digit());
+            let is_expected = EXPECTED.iter().any(|known| line.ends_with(known));
+            ensure!(!is_row || is_expected, "tshark says: {line}");
+        }
+        ensure!(frames == packets, "{frames} frames of {packets}");
+        ensure!(
+            tagged == if vlan.is_empty() { 0 } else { packets },
+            "{tagged} in the VLAN"
+        );
+        let least = FLOWS / 8;
+        ensure!(
+            good.iter().all(|count| *count >= least),
+            "right: {good:?} of {CHECKSUMS:?}"
         );
     }
     Ok(())
