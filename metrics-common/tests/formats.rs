@@ -69,6 +69,7 @@ prop_compose! {
             taken: vec![Interruption { cause: 0, payer: 2, ns: seed }],
             basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, cause_ns_ms: power.map(|_| seed), ..OwnerBasis::default() }],
             irq_pressure_ns: vec![power.map(|_| seed), None, None],
+            flows: Vec::new(),
         };
         let interface = |number: u64| Interface {
             name: format!("veth{number}\\xff\"ü"),

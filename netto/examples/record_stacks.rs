@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
         &roots,
         FREQUENCY_HZ,
         seconds * 1000,
-        false,
+        Tags::default(),
     )?;
     let samplers = readers
         .samplers

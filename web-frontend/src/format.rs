@@ -1,5 +1,8 @@
 //! Formats numbers and texts for people: fixed units, steady precision, escaped for HTML. Pure.
 
+use std::net::IpAddr;
+
+use metrics_common::sections::FlowEnd;
 pub use metrics_common::text::{count, escape_html};
 
 /// A ratio as percent with one decimal, without the sign. Zero is `0`; a smaller value than the
@@ -121,6 +124,15 @@ pub fn parse_decimal(text: &str) -> Option<f64> {
         _ => value / 10_f64.powi(-exponent),
     };
     Some(if text.starts_with('-') { -value } else { value })
+}
+
+/// An end of a conversation.
+pub fn end(end: FlowEnd) -> String {
+    match (end.address, end.port) {
+        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
+        (address, Some(port)) => format!("{address}:{port}"),
+        (address, None) => address.to_string(),
+    }
 }
 
 #[cfg(test)]

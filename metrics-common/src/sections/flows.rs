@@ -203,11 +203,7 @@ impl Conversation {
 
     /// Name of the service at either end, if its port is well known.
     pub fn service(&self) -> Option<&'static str> {
-        let [from, to] = self.ends.map(|end| end.port);
-        [to, from]
-            .into_iter()
-            .flatten()
-            .find_map(|port| service(self.protocol, port))
+        service_of(self.protocol, self.ends)
     }
 
     /// Whether both are between the same ends; whichever began.
@@ -243,6 +239,13 @@ impl Conversation {
             FlowSort::Cpu => self.all_cpu_ns().unwrap_or(0),
         }
     }
+}
+
+/// Name of the service at either end, the second before the first, if its port is well known.
+pub fn service_of(protocol: u8, ends: [FlowEnd; 2]) -> Option<&'static str> {
+    let [from, to] = ends.map(|end| end.port);
+    let ports = [to, from].into_iter().flatten();
+    ports.filter_map(|port| service(protocol, port)).next()
 }
 
 impl Flows {

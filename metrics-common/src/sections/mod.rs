@@ -26,14 +26,14 @@ pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
 pub use flows::{
     Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, MOST_CONVERSATIONS,
-    MOST_PREFIXES, SampledTime, SampledTimes, Subnet,
+    MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,
 };
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
-    Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_OWNERS, Owner,
-    OwnerBasis, OwnerKind, event_of, is_softirq,
+    Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_FLOWS_OF_OWNER,
+    MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, event_of, is_softirq,
 };
 pub use power::ZonePower;
 pub use programs::{About, Attachment, MOST_PROGRAMS, Packets, Program};

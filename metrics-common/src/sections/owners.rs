@@ -12,11 +12,13 @@ use super::recorded::Recorded;
 use crate::component::COMPONENTS;
 
 mod accounts;
+mod flows;
 mod intervals;
 mod sum;
 mod wire;
 
 pub use accounts::{Account, event_of, is_softirq};
+pub use flows::{MOST_FLOWS_OF_OWNER, OwnerFlow};
 pub(crate) use intervals::independent;
 pub use intervals::{AccountIntervals, Bounds, Intervals};
 
@@ -288,6 +290,9 @@ pub struct Owners {
     /// interrupts, as counted by the kernel (`irq.pressure`), nanoseconds; `None` if it is not
     /// counted.
     pub irq_pressure_ns: Vec<Option<u64>>,
+    /// The largest flows of each owner, where samples show flows; in a sum, of intervals in which they
+    /// were among the largest.
+    pub flows: Vec<OwnerFlow>,
 }
 
 impl Owners {

@@ -1,7 +1,7 @@
 //! The made-up owners of the made-up intervals.
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Caused, Interruption, OwnerBasis};
+use metrics_common::sections::{Caused, FlowEnd, Interruption, OwnerBasis, OwnerFlow};
 use metrics_common::{Owner, OwnerKind, Owners};
 
 /// A control group, a process in it, and a payer.
@@ -58,6 +58,15 @@ pub fn made_up(sequence: u64) -> Owners {
             ..OwnerBasis::default()
         }],
         irq_pressure_ns: vec![Some(9), None, None, None],
+        flows: vec![OwnerFlow {
+            owner: 0,
+            protocol: 6,
+            ends: [(1, Some(443)), (2, None)].map(|(last, port)| FlowEnd {
+                address: [192, 0, 2, last].into(),
+                port,
+            }),
+            ns: 3,
+        }],
         owners: vec![group, process, victim, Owner::single(OwnerKind::Nobody)],
     }
 }

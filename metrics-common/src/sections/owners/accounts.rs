@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::{Caused, Interruption, Owner, OwnerKind, Owners};
+use super::{Caused, Interruption, Owner, OwnerFlow, OwnerKind, Owners};
 use crate::component::{COMPONENTS, Kind, Source, index_of};
 
 /// CPU time that an owner caused and paid, nanoseconds over all CPUs.
@@ -171,6 +171,12 @@ impl Owners {
                     ns: taken.ns,
                 })
             })
+            .collect();
+        let has_a_line = |own: &OwnerFlow| Some((place(own.owner)?, own.clone()));
+        let flows = self.flows.iter().filter_map(has_a_line);
+        largest.flows = flows
+            .filter(|(owner, _)| largest.owners[*owner as usize].kind != OwnerKind::Other)
+            .map(|(owner, own)| OwnerFlow { owner, ..own })
             .collect();
         largest.join_alike();
         largest

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Caused, Identity, Interruption, MOST_OWNERS, Owner, OwnerKind, Owners};
+use super::{Caused, Identity, Interruption, MOST_OWNERS, Owner, OwnerFlow, OwnerKind, Owners};
 use crate::component::COMPONENTS;
 use crate::sections::columns::Columns;
 
@@ -35,6 +35,13 @@ impl Owners {
         let places = self.places_of(&later.owners);
         self.add_caused(later, &places, columns);
         self.add_taken(later, &places);
+        for more in &later.flows {
+            self.add_flow(OwnerFlow {
+                owner: places[more.owner as usize],
+                ..more.clone()
+            });
+        }
+        self.keep_largest_flows();
         for more in &later.basis {
             let mut own = self.basis.iter();
             match own.position(|own| own.component == more.component) {
@@ -80,6 +87,10 @@ impl Owners {
         for taken in &mut self.taken {
             renamed(&mut taken.cause);
             renamed(&mut taken.payer);
+        }
+        self.flows.retain(|own| !is_gone[own.owner as usize]);
+        for own in &mut self.flows {
+            renamed(&mut own.owner);
         }
         let mut gone = is_gone.iter();
         self.owners.retain(|_| gone.next() == Some(&false));

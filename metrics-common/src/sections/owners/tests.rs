@@ -300,3 +300,44 @@ fn a_pair_is_as_rough_as_the_rougher_of_its_two_sides() {
     assert!(widths.is_sorted_by(|a, b| a < b), "{widths:?}");
     assert!(width(1_000_000) >= 990_000_000, "no payer was ever seen");
 }
+
+#[test]
+fn the_largest_flows_of_each_owner_are_kept_in_a_sum_and_in_a_message() {
+    let flow = |owner, port, ns| OwnerFlow {
+        owner,
+        protocol: 6,
+        ends: [port, 443].map(|port| crate::sections::FlowEnd {
+            address: [192, 0, 2, 1].into(),
+            port: Some(port),
+        }),
+        ns,
+    };
+    let interval = |ports: std::ops::Range<u16>| {
+        let mut owners = of(&[(1, 0, [5, 5]), (2, 0, [5, 5])]);
+        owners.flows = ports.map(|port| flow(0, port, port.into())).collect();
+        owners.flows.push(flow(2, 7, 3));
+        owners
+    };
+    let mut sum = Owners::default();
+    sum.add(&interval(1..4), &Columns::folded());
+    sum.add(&interval(2..9), &Columns::folded());
+    let of_one = |sum: &Owners, owner| -> Vec<_> {
+        let flows = sum.flows_of(owner);
+        flows
+            .map(|own| (own.ends[0].port.unwrap_or(0), own.ns))
+            .collect()
+    };
+    assert_eq!(of_one(&sum, 0), [(8, 8), (7, 7), (3, 6), (6, 6), (5, 5)]);
+    assert_eq!(of_one(&sum, 2), [(7, 6)]);
+    let one = sum.largest(1);
+    assert_eq!(
+        one.flows.len(),
+        5,
+        "of who has no line of its own none is kept"
+    );
+    assert!(one.flows.iter().all(|own| own.owner == one.flows[0].owner));
+    let read = Owners::from_wire(sum.to_wire(), 1).unwrap();
+    assert_eq!(read, sum);
+    sum.flows[0].owner = 99;
+    assert!(Owners::from_wire(sum.to_wire(), 1).is_err());
+}

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Caused, Interruption, Owner, OwnerBasis, Owners};
+use super::{Caused, Interruption, Owner, OwnerBasis, OwnerFlow, Owners};
 use crate::component::COMPONENTS;
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
@@ -24,6 +24,8 @@ pub struct OwnersWire {
     pub(super) taken: Vec<(u32, u32, u64)>,
     pub(super) basis: Vec<OwnerBasis>,
     pub(super) irq_pressure_ns: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) flows: Vec<OwnerFlow>,
 }
 
 impl Section for Owners {
@@ -42,6 +44,7 @@ impl Section for Owners {
                 .collect(),
             basis: self.basis.clone(),
             irq_pressure_ns: self.irq_pressure_ns.clone(),
+            flows: self.flows.clone(),
         }
     }
 
@@ -68,6 +71,7 @@ impl Section for Owners {
                 .collect(),
             basis: wire.basis,
             irq_pressure_ns: wire.irq_pressure_ns,
+            flows: wire.flows,
             owners: wire.owners,
         };
         match owners.is_whole() {
@@ -97,6 +101,8 @@ impl Owners {
                 .taken
                 .iter()
                 .all(|taken| taken.cause < owners && taken.payer < owners)
+            && self.flows.len() <= MOST_ROWS
+            && self.flows.iter().all(|own| own.owner < owners)
             && self.basis.len() <= rows as usize + 64
     }
 }

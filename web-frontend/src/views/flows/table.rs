@@ -1,10 +1,9 @@
 //! Conversations as markup. Pure.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
 use metrics_common::Snapshot;
-use metrics_common::sections::{Amount, Conversation, FlowEnd};
+use metrics_common::sections::{Amount, Conversation};
 
 use crate::format::{self, count, escape_html, percent};
 
@@ -70,7 +69,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     let shown = MOST_ROWS.min(flows.conversations.len());
     let (shown, rest) = flows.conversations.split_at(shown);
     for own in shown {
-        let [from, to] = own.ends.map(end);
+        let [from, to] = own.ends.map(format::end);
         let service = service(own);
         let texts = [from.as_str(), to.as_str(), service.as_str()];
         let times = [
@@ -123,14 +122,6 @@ pub fn of(snapshot: &Snapshot) -> String {
     html
 }
 
-fn end(end: FlowEnd) -> String {
-    match (end.address, end.port) {
-        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
-        (address, Some(port)) => format!("{address}:{port}"),
-        (address, None) => address.to_string(),
-    }
-}
-
 /// The service, or else the protocol.
 fn service(own: &Conversation) -> String {
     let service = own.service().map(str::to_owned);
@@ -152,7 +143,9 @@ fn protocol(number: u8) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::Flows;
-    use metrics_common::sections::{Evidence, FlowPrefix, SampledTime, SampledTimes, Subnet};
+    use metrics_common::sections::{
+        Evidence, FlowEnd, FlowPrefix, SampledTime, SampledTimes, Subnet,
+    };
 
     use super::*;
     use crate::fixture;

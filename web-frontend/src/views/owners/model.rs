@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 
 use metrics_common::component;
 use metrics_common::sections::{
-    Account, AccountIntervals, Bounds, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
+    Account, AccountIntervals, Bounds, Owner, OwnerBasis, OwnerFlow, OwnerKind, Owners, event_of,
+    is_softirq, service_of,
 };
 use metrics_common::{Info, Snapshot};
 
@@ -19,6 +20,9 @@ const MOST_OWNERS: usize = 40;
 /// What the column is.
 const STALLED: &str = " Stalled: time that networking's softirqs and interrupts stole from the \
     owner's running tasks, whoever caused them, on all CPUs together.";
+/// What the line of a conversation is.
+const FLOW_HELP: &str = "A conversation, with what the owner caused for it in tasks and softirqs, as samples \
+    show it: one of its largest";
 /// The number of the button for lines without time.
 pub const ZEROS: usize = 11;
 /// The strongest level of a [`Cell`].
@@ -274,6 +278,20 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
                 }
                 line
             }));
+            // Which component they took is not known.
+            let flows = owners.flows_of(own.place).filter(|_| is_all);
+            lines.extend(flows.enumerate().map(|(number, flow)| {
+                let mut cells = vec![Cell::empty(); columns.len()];
+                cells[0] = cell(flow.ns, 0);
+                OwnerRow {
+                    key: format!("{key}-flow-{number}"),
+                    label: conversation(flow),
+                    help: FLOW_HELP.to_owned(),
+                    depth: 1,
+                    is_open: None,
+                    cells,
+                }
+            }));
         }
     }
     Table {
@@ -285,6 +303,14 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             asked.basis.phrase(name_of_whole(info, asked.component)),
             if is_all { STALLED } else { "" }
         ),
+    }
+}
+
+fn conversation(flow: &OwnerFlow) -> String {
+    let [one, other] = flow.ends.map(format::end);
+    match service_of(flow.protocol, flow.ends) {
+        Some(service) => format!("{one} – {other} ({service})"),
+        None => format!("{one} – {other}"),
     }
 }
 

@@ -30,7 +30,8 @@ const COLUMNS: &str = "interface,vlans,protocol,first_address,first_port,second_
 
 #[derive(Debug, Serialize)]
 struct AnswerView<'a> {
-    span: Covered,
+    #[serde(flatten)]
+    of: Of,
     one_in: u64,
     packets: u64,
     bytes: u64,
@@ -49,6 +50,14 @@ struct AnswerView<'a> {
     other_cpu_ns: Option<u64>,
     sends_ns: Option<u64>,
     other_sent_cpu_ns: Option<u64>,
+}
+
+/// Of which time it is: of an answer, and of a report.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    Span(Covered),
+    MeasuredNs(u64),
 }
 
 #[derive(Debug, Serialize)]
@@ -123,15 +132,21 @@ fn answer(
     match selection.form {
         Form::Csv => Ok(csv(sum.as_ref()).into_bytes()),
         Form::Json => {
-            let view = sum.as_ref().map(|flows| view(flows, span));
+            let view = sum.as_ref().map(|flows| view(flows, Of::Span(span)));
             json(&Measured::of(info, crate::NAME, view))
         }
     }
 }
 
-fn view(flows: &Flows, span: Covered) -> AnswerView<'_> {
+/// The sum of the intervals of a log, as JSON.
+pub(crate) fn summary(flows: &Flows, measured_ns: u64) -> Option<String> {
+    let view = view(flows, Of::MeasuredNs(measured_ns));
+    serde_json::to_string_pretty(&view).ok()
+}
+
+fn view(flows: &Flows, of: Of) -> AnswerView<'_> {
     AnswerView {
-        span,
+        of,
         one_in: flows.one_in,
         packets: flows.packets,
         bytes: flows.bytes,

@@ -1,12 +1,13 @@
 //! Conversations of the made-up host: parts of the packets of its interface and of the RX softirq.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use metrics_common::component::index_of;
 use metrics_common::sections::{
-    Amount, Conversation, Evidence, FlowEnd, SampledTime, SampledTimes,
+    Amount, Conversation, Evidence, FlowEnd, OwnerFlow, SampledTime, SampledTimes,
 };
-use metrics_common::{Flows, InterfaceCounts};
+use metrics_common::{Flows, InterfaceCounts, OwnerKind, Owners};
 use netto_feature::demo::Generator;
 
 const INTERFACE: &str = "eth0";
@@ -40,8 +41,28 @@ pub(crate) fn generator() -> Generator {
         let cost = sections.cost.as_ref();
         let time = |slug| index_of(slug).and_then(|row| cost.and_then(|cost| cost.total_ns(row)));
         let times_ns = ["rx_softirq", "tx_syscall"].map(time);
-        sections.flows = Some(flows(&interface.counts, times_ns));
+        let flows = flows(&interface.counts, times_ns);
+        if let Some(owners) = &mut sections.owners {
+            own(owners, &flows);
+        }
+        sections.flows = Some(flows);
     })
+}
+
+/// Gives each conversation to one of the largest owners.
+fn own(owners: &mut Owners, flows: &Flows) {
+    let totals_ns = owners.totals_ns();
+    let has_name = |at: &usize| owners.owners[*at].kind == OwnerKind::Cgroup;
+    let mut places: Vec<usize> = (0..totals_ns.len()).filter(has_name).collect();
+    places.sort_by_key(|at| Reverse(totals_ns[*at]));
+    for (place, own) in places.into_iter().zip(&flows.conversations) {
+        owners.add_flow(OwnerFlow {
+            owner: place as u32,
+            protocol: own.protocol,
+            ends: own.ends,
+            ns: own.all_cpu_ns().unwrap_or(0).min(totals_ns[place] / 2),
+        });
+    }
 }
 
 fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) -> Flows {

@@ -23,6 +23,7 @@ mod records;
 mod report;
 mod sampling;
 mod shares;
+mod summary;
 mod table;
 mod talkers;
 
@@ -39,6 +40,7 @@ pub const FEATURE: Feature = Feature {
     metrics: metrics::METRICS,
     api: api::API,
     demo: demo::generator,
+    summary: Some(summary::summarizer),
     ..Feature::new(NAME, instrument::start)
 };
 

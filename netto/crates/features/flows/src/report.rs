@@ -297,7 +297,7 @@ impl Measured {
     }
 }
 
-fn end_text((address, port): EndPoint) -> String {
+pub(crate) fn end_text((address, port): EndPoint) -> String {
     match (address, port) {
         (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
         (address, Some(port)) => format!("{address}:{port}"),

@@ -2,8 +2,8 @@
 //! Components and events are named by slug, owners by name. Pure.
 
 use metrics_common::sections::{
-    Account, AccountIntervals, Bounds, Caused, Columns, Interruption, Intervals, OwnerBasis,
-    Section, event_of,
+    Account, AccountIntervals, Bounds, Caused, Columns, FlowEnd, Interruption, Intervals,
+    OwnerBasis, OwnerFlow, Section, event_of, service_of,
 };
 use metrics_common::{Info, Owner, Owners, Snapshot};
 use netto_questions::api::{
@@ -47,6 +47,29 @@ struct SectionOwner<'a> {
     intervals: AccountIntervals,
     irq_pressure_ns: Option<u64>,
     caused: Vec<CausedView<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conversations: Vec<FlowView>,
+}
+
+/// Time of a conversation that an owner caused.
+#[derive(Debug, Serialize)]
+struct FlowView {
+    protocol: u8,
+    service: Option<&'static str>,
+    ends: [FlowEnd; 2],
+    cpu_ns: u64,
+}
+
+impl FlowView {
+    fn all(owners: &Owners, owner: usize) -> Vec<FlowView> {
+        let view = |own: &OwnerFlow| FlowView {
+            protocol: own.protocol,
+            service: service_of(own.protocol, own.ends),
+            ends: own.ends,
+            cpu_ns: own.ns,
+        };
+        owners.flows_of(owner).map(view).collect()
+    }
 }
 
 /// A pair, and the bounds of its time.
@@ -127,6 +150,7 @@ impl<'a> SectionView<'a> {
                 intervals,
                 irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
                 caused: own.map(caused).collect(),
+                conversations: FlowView::all(owners, place),
             }
         });
         SectionView {
@@ -185,6 +209,8 @@ struct OwnerView<'a> {
     irq_pressure_ns: Option<u64>,
     /// Caused time, by event.
     events: Vec<CausedEvent<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conversations: Vec<FlowView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -241,6 +267,7 @@ fn measured<'a>(owners: &'a Owners, span: Span, info: &'a Info) -> AnswerView<'a
         },
         irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
         events: events_of(owners, place as u32, info),
+        conversations: FlowView::all(owners, place),
     });
     let total = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
     AnswerView {

@@ -170,6 +170,7 @@ fn section(work: &Work, seconds: f64) -> Owners {
     Owners {
         caused: rows.collect(),
         irq_pressure_ns: irq_pressure_ns.collect(),
+        flows: Vec::new(),
         taken,
         basis,
         owners,

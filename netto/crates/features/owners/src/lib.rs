@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use self::analysis::divide::{
     Attributed, Division, Portion, interrupts, leaf_of, takes, works_for_others,
 };
-use self::analysis::flows::FlowSamples;
+use self::analysis::flows::{self, FlowSamples, OwnedTime};
 use self::analysis::idle::IdleShares;
 use self::analysis::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::{Evidence, Pair};
@@ -240,7 +240,7 @@ impl WhoseCost {
     }
 
     /// The section, from the divided time.
-    fn section(&mut self, columns: usize, now_ns: u64) -> Owners {
+    fn section(&mut self, columns: usize, flows: &[OwnedTime], now_ns: u64) -> Owners {
         for portion in &self.portions {
             self.ranking.add(portion.pair.cause, portion.ns);
             if portion.pair.payer != portion.pair.cause {
@@ -278,6 +278,11 @@ impl WhoseCost {
                 *pairs.entry((cause, payer)).or_default() += portion.ns;
             }
         }
+        let shown_at = |cause: u32| {
+            let is_shown = !has_a_name(cause) || shown.get(cause as usize) == Some(&true);
+            places.get(&cause).copied().filter(|_| is_shown)
+        };
+        flows::show(flows, &mut owners, shown_at);
         let taken = pairs.into_iter();
         owners.taken = taken
             .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
@@ -333,18 +338,19 @@ impl Instrument for WhoseCost {
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
+        let mut flows = Vec::new();
         if platform.readers.records.tell_flows() {
             let received = index_of_source(Source::NET_RX);
             let idle = |cpu, event| self.idle.ratio(cpu).filter(|_| Some(event) == received);
-            let times = self.flows.divide(cost, cpus, idle);
-            platform.flow_times = Some(times.iter().map(|own| own.time).collect());
+            flows = self.flows.divide(cost, cpus, idle);
+            platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
         }
         self.portions.clear();
         let portions = &mut self.portions;
         let basis = self
             .division
             .divide(cost, cpus, |portion| portions.push(portion));
-        let owners = self.section(cpus.len(), now_ns);
+        let owners = self.section(cpus.len(), &flows, now_ns);
         sections.owners = Some(Owners { basis, ..owners });
         self.forget();
         if self.level == OwnerLevel::Process {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::log::LogBuilder;
-use metrics_common::sections::{Amount, Conversation, FlowEnd, Flows};
+use metrics_common::sections::{Amount, Conversation, FlowEnd, Flows, SampledTime};
 use metrics_common::{Sections, Snapshot, fixture};
 use proptest::prelude::*;
 
@@ -344,6 +344,7 @@ fn conversations() -> Vec<Conversation> {
         received: amount(1, 84),
         sampled_packets: 3,
         cpu_ns: None,
+        sampled: SampledTime::default(),
     };
     let download = Conversation {
         protocol: 6,

@@ -1,7 +1,7 @@
 //! What is said of owners that are known beforehand.
 
 use metrics_common::component;
-use metrics_common::sections::{Caused, Interruption};
+use metrics_common::sections::{Caused, FlowEnd, Interruption};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -124,6 +124,45 @@ fn owners_without_time_are_folded_until_asked_for() {
         zeros_text(&table, Basis::Host, true)
             .unwrap()
             .starts_with("Hide 2")
+    );
+}
+
+#[test]
+fn an_owner_opens_into_its_largest_conversations_too() {
+    let mut owners = owners();
+    let end = |last, port| FlowEnd {
+        address: [192, 0, 2, last].into(),
+        port: Some(port),
+    };
+    owners.flows = vec![OwnerFlow {
+        owner: 0,
+        protocol: 6,
+        ends: [end(1, 5_000), end(2, 443)],
+        ns: 30 * MS,
+    }];
+    let lines = |component: &str| {
+        let open = ["cgroup_1".to_owned()];
+        let asked = Question {
+            component: row(component),
+            basis: Basis::Milliseconds,
+            open: &open,
+            shows_zeros: false,
+        };
+        let table = table(&fixture::info(), &fixture::snapshot(1), &owners, asked);
+        let lines = table.lines.into_iter();
+        lines
+            .filter(|line| line.key.contains("-flow-"))
+            .collect::<Vec<_>>()
+    };
+    let [line] = &lines("network")[..] else {
+        panic!("one conversation");
+    };
+    assert_eq!(line.label, "192.0.2.1:5000 – 192.0.2.2:443 (https)");
+    assert_eq!((line.depth, texts(line)[0]), (1, "60.0"));
+    assert_eq!(
+        lines("gro").len(),
+        0,
+        "which component they took is not known"
     );
 }
 

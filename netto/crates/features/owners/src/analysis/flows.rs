@@ -3,7 +3,8 @@
 //! Each CPU's time of an event is divided in proportion to its samples of the interval. What is of
 //! samples whose flow is not known is no flow's here.
 
-use metrics_common::Cost;
+use metrics_common::sections::OwnerFlow;
+use metrics_common::{Cost, Owners};
 use netto_analysis::tagged::FlowEnds;
 use netto_platform::FlowTime;
 use rustc_hash::FxHashMap;
@@ -32,6 +33,26 @@ pub struct OwnedTime {
     pub cause: u32,
     /// Where, of which flow, and how long.
     pub time: FlowTime,
+}
+
+/// Adds the flows of shown owners to the section, the largest of each.
+pub fn show(times: &[OwnedTime], owners: &mut Owners, place: impl Fn(u32) -> Option<u32>) {
+    let mut sums: FxHashMap<(u32, FlowEnds), u64> = FxHashMap::default();
+    for own in times {
+        if let Some(owner) = place(own.cause) {
+            *sums.entry((owner, own.time.flow)).or_default() += own.time.ns;
+        }
+    }
+    owners.flows = sums
+        .into_iter()
+        .map(|((owner, flow), ns)| OwnerFlow {
+            owner,
+            protocol: flow.protocol,
+            ends: flow.ends,
+            ns,
+        })
+        .collect();
+    owners.keep_largest_flows();
 }
 
 /// The samples of an interval.
