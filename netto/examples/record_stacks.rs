@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netto_analysis::plan::{Plan, RequestedMethod};
+use netto_analysis::tagged::Tags;
 use netto_sys::preflight;
 use netto_sys::session::{Session, quieten_libbpf};
 use netto_sys::system::{Roots, kernel_release};

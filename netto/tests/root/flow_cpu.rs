@@ -9,6 +9,7 @@ use serde_json::Value;
 use socket2::{SockFilter, SockRef};
 
 use crate::child;
+use crate::common::http;
 use crate::daemon::Daemon;
 use crate::flow_daemon::{answer, number, sums_hold};
 use crate::flows::{OTHER_CPU, RECEIVING_CPU};
@@ -64,14 +65,14 @@ fn conversation(answer: &Value, port: u16) -> Result<Value> {
 }
 
 fn dear() -> Result<()> {
-    let daemon = Daemon::start(&["--flows", "lo"])?;
+    let daemon = Daemon::start(&["--flows", "lo", "--owners", "process"])?;
     let ports = [child::free_port()?, child::free_port()?];
     let [dear, cheap] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string());
     let cpus = std::thread::available_parallelism()?.get();
     let receiving = RECEIVING_CPU.min(cpus as u32 - 1);
     // Both are received on one CPU, where packets alone tell nothing of them.
     let cpu = receiving.to_string();
-    let _loads = [
+    let loads = [
         agent(OTHER_CPU, &["udp-dear-sink", &dear])?,
         agent(OTHER_CPU, &["udp-sink", &cheap])?,
         agent(receiving, &["udp-paced", &dear, RATE, &cpu])?,
@@ -98,5 +99,14 @@ fn dear() -> Result<()> {
         ensure!(number(own, sent)? > 0, "{own}");
         ensure!(number(own, "sent_cpu_margin_ns")? > 0, "{own}");
     }
-    Ok(())
+    // Beneath the process that receives it stands its conversation.
+    child::eventually(LIMIT, || {
+        let answer: Value = http::get_ok(daemon.at, "/api/v1/owners?last=5m")?.json()?;
+        let owners = answer["owners"].as_array().context("no owners")?;
+        let mut receivers = owners.iter().filter(|own| own["pid"] == loads[0].pid());
+        let receiver = receivers.next().context("the receiver is no owner")?;
+        let own = conversation(receiver, ports[0])?;
+        ensure!(number(&own, "cpu_ns")? > 0, "{receiver}");
+        Ok(())
+    })
 }
