@@ -100,7 +100,10 @@ impl Table {
     pub(crate) fn take(&mut self, key: Key, more: Counts) {
         if let Some(flow) = self.under_way.get_mut(&key) {
             let before = flow.counts.tcp_flags;
-            let is_reused = before & (FIN | RST) != 0 && more.tcp_flags & SYN != 0;
+            // The packets of each CPU are told by themselves, in any order: those with the SYN may
+            // be the earlier ones.
+            let is_later = more.first_ns > flow.counts.last_ns;
+            let is_reused = before & (FIN | RST) != 0 && more.tcp_flags & SYN != 0 && is_later;
             let end = match is_reused {
                 true => Some(End::Closed),
                 false => self.timeouts.end(&flow.counts, more.first_ns),
@@ -263,6 +266,15 @@ mod tests {
         take(&mut table, 1, 0x04, 0);
         take(&mut table, 1, 0x02, 5);
         assert_eq!(ended(&mut table), [(End::Closed, 1)]);
+    }
+
+    #[test]
+    fn a_connection_whose_end_is_told_before_its_begin_is_one_flow() {
+        let mut table = table(10);
+        take(&mut table, 1, 0x11, 5);
+        take(&mut table, 1, 0x02, 1);
+        assert_eq!(ended(&mut table), []);
+        assert_eq!(table.finish()[0].counts.packets, 2);
     }
 
     #[test]
