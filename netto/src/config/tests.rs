@@ -43,6 +43,7 @@ fn sample(option: &str) -> &'static str {
         "owners" => "\"process\"",
         "flows" => "[\"x\"]",
         "flows-at" => "\"tc\"",
+        "flows-export" => "\"udp://x.example\"",
         "log-level" => "\"warn\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
