@@ -130,7 +130,7 @@ fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<
     let mut records = Records::new(args.table.most_flows() as usize);
     let mut take = |ended: Vec<Record>| {
         if let Some(exporter) = &exporter {
-            exporter.export(&ended, 0, PATIENCE);
+            exporter.export(ended.clone(), 0, PATIENCE);
         }
         records.extend(ended);
     };
@@ -221,7 +221,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             false => table.take_ended(),
         };
         if let Some(exporter) = &mut exporter {
-            exporter.export(&ended, measured.unix_offset_ns, Duration::ZERO);
+            exporter.export(ended.clone(), measured.unix_offset_ns, Duration::ZERO);
             measured.notes.truncate(own_notes);
             measured.notes.extend(exporter.note());
         }

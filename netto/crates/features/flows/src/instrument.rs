@@ -76,6 +76,9 @@ pub(crate) fn start(
     let export = request.export.as_ref();
     let exporter = export.map(|target| Exporter::start(target, request.most_flows));
     let exporter = exporter.transpose()?;
+    if let Some(target) = export {
+        tracing::info!("flows: exported to {target}");
+    }
     let group = platform.overhead.register(GROUP, Vec::new())?;
     platform.tell(NAME, interfaces.notes());
     if let Some(bytes) = collector.table_bytes() {
@@ -137,7 +140,7 @@ impl Drop for FlowCounter {
         let Some(exporter) = self.exporter.take() else {
             return;
         };
-        exporter.export(&self.table.finish(), unix_offset_ns(), Duration::ZERO);
+        exporter.export(self.table.finish(), unix_offset_ns(), Duration::ZERO);
         if let Some(lost) = exporter.end(LAST_EXPORT) {
             tracing::warn!("at the end of flows, {lost}");
         }
@@ -207,7 +210,7 @@ impl Instrument for FlowCounter {
         let ended = self.table.take_ended();
         flows.ended = ended.len() as u64;
         if let Some(exporter) = &mut self.exporter {
-            exporter.export(&ended, unix_offset_ns(), Duration::ZERO);
+            exporter.export(ended, unix_offset_ns(), Duration::ZERO);
             let note = exporter.note().map(|note| format!("{note}."));
             tick.platform.tell_quietly(EXPORT, note);
         }

@@ -20,8 +20,6 @@ mod ipfix;
 mod network;
 pub(crate) mod target;
 
-/// Records that are queued at once.
-const CHUNK: usize = 4_096;
 /// Time before a collector is tried again, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -124,20 +122,25 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Takes as many as there is room for; the others are lost.
-    fn push(&self, records: &[Record], unix_offset_ns: u64, patience: Duration) {
-        for chunk in records.chunks(CHUNK) {
-            let is_full =
-                |state: &mut State| state.left + chunk.len() > self.most && state.trouble.is_none();
+    /// Takes as many as there is room for; the others are lost, after this time if any are sent.
+    fn push(&self, mut records: Vec<Record>, unix_offset_ns: u64, patience: Duration) {
+        while !records.is_empty() {
+            let is_full = |state: &mut State| state.left >= self.most && state.trouble.is_none();
             let mut state = self.wait_while(patience, is_full);
-            let room = self.most.saturating_sub(state.left).min(chunk.len());
-            state.lost += (chunk.len() - room) as u64;
-            state.left += room;
-            if room > 0 {
+            let room = self.most - state.left;
+            let rest = records.split_off(room.min(records.len()));
+            state.left += records.len();
+            let has_room = !records.is_empty();
+            if has_room {
                 state.waiting.push_back(Batch {
-                    records: chunk[..room].to_vec(),
+                    records,
                     unix_offset_ns,
                 });
+            }
+            records = rest;
+            if patience.is_zero() || !has_room {
+                state.lost += records.len() as u64;
+                records.clear();
             }
             drop(state);
             self.changed.notify_all();
@@ -308,7 +311,7 @@ impl Exporter {
 
     /// Exports these. Those for which there is no room are lost, after this time if the target takes
     /// any; what is added to their times makes those of the day.
-    pub(crate) fn export(&self, records: &[Record], unix_offset_ns: u64, patience: Duration) {
+    pub(crate) fn export(&self, records: Vec<Record>, unix_offset_ns: u64, patience: Duration) {
         self.queue.push(records, unix_offset_ns, patience);
     }
 
@@ -405,11 +408,11 @@ mod tests {
         let target = format!("tcp://{}", listener.local_addr().unwrap());
         let exporter = exporter(&target);
         for _ in 0..2 {
-            exporter.export(&records(100), 0, Duration::ZERO);
+            exporter.export(records(100), 0, Duration::ZERO);
             let (mut stream, _) = listener.accept().unwrap();
             let mut reader = Reader::default();
             assert_eq!(take(&mut stream, &mut reader, 100), 1);
-            exporter.export(&records(50), 0, Duration::ZERO);
+            exporter.export(records(50), 0, Duration::ZERO);
             assert_eq!(take(&mut stream, &mut reader, 50), 0);
         }
         assert_eq!(exporter.end(LIMIT), None);
@@ -421,8 +424,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let mut exporter = exporter(&format!("tcp://{address}"));
-        exporter.export(&records(1_900), 0, Duration::ZERO);
-        exporter.export(&records(250), 0, Duration::ZERO);
+        exporter.export(records(1_900), 0, Duration::ZERO);
+        exporter.export(records(250), 0, Duration::ZERO);
         let note = exporter.note().unwrap();
         assert!(note.contains("150 records are lost so far"), "{note}");
         let waited = exporter
@@ -451,7 +454,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let exporter = exporter(&format!("tcp://{address}"));
-        exporter.export(&records(70), 0, Duration::ZERO);
+        exporter.export(records(70), 0, Duration::ZERO);
         let said = exporter.end(Duration::ZERO).unwrap();
         assert!(said.starts_with("70 records did not reach"), "{said}");
     }
@@ -462,7 +465,7 @@ mod tests {
         collector.set_read_timeout(Some(LIMIT)).unwrap();
         let target = format!("udp://{}", collector.local_addr().unwrap());
         let exporter = exporter(&target);
-        exporter.export(&records(300), 0, Duration::ZERO);
+        exporter.export(records(300), 0, Duration::ZERO);
         let (mut reader, mut taken) = (Reader::default(), 0);
         while taken < 300 {
             let mut message = [0; 2_000];
@@ -480,7 +483,7 @@ mod tests {
         let mut length = 0;
         for _ in 0..2 {
             let exporter = exporter(&target);
-            exporter.export(&records(300), 0, Duration::ZERO);
+            exporter.export(records(300), 0, Duration::ZERO);
             assert_eq!(exporter.end(LIMIT), None);
             let bytes = std::fs::read(&path).unwrap();
             let (mut left, mut reader) = (&bytes[length..], Reader::default());
@@ -494,6 +497,16 @@ mod tests {
             }
             assert_eq!(taken, 300);
         }
+    }
+
+    #[test]
+    fn a_reader_of_a_file_waits_for_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.ipfix");
+        let target = Target::parse(&format!("file:{}", path.display())).unwrap();
+        let exporter = Exporter::start(&target, 3).unwrap();
+        exporter.export(records(1_000), 0, LIMIT);
+        assert_eq!(exporter.end(LIMIT), None);
     }
 
     #[test]
