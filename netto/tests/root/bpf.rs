@@ -21,7 +21,8 @@ pub const TCX_NEXT: i32 = -1;
 /// Attaches a program that lets every packet pass after some work, or hands it to
 /// another CPU.
 ///
-/// `how` is `xdp-generic`, `tcx`, `xdp-cpumap`, or `xdp-drop`, which lets none pass. Meant for a process of its own: the program
+/// `how` is `xdp-generic`, `tcx`, `xdp-cpumap`, `xdp-drop`, which lets none pass, or `xdp-pass`, which does
+/// nothing else. Meant for a process of its own: the program
 /// stays for as long as the process (tcx), or the device (XDP).
 pub fn attach(how: &str, device: &str) -> Result<Object> {
     let index = device_index(device)?;
@@ -30,6 +31,7 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
     let (section, code) = match how {
         "xdp-generic" => ("xdp", working(XDP_PASS)),
         "xdp-drop" => ("xdp", idle(XDP_DROP)),
+        "xdp-pass" => ("xdp", idle(XDP_PASS)),
         "xdp-cpumap" => {
             let map = cpus.insert(cpumap()?);
             ("xdp", redirecting(map.as_fd().as_raw_fd()))

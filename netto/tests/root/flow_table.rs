@@ -44,6 +44,11 @@ pub const TESTS: &[Test] = &[
         body: cut_off,
     },
     Test {
+        name: "flow_table::each_of_many_flows_is_read_from_the_table",
+        tools: &["ip"],
+        body: many,
+    },
+    Test {
         name: "flow_table::flows_without_room_are_counted_by_prefix_and_sums_are_right",
         tools: &["ip"],
         body: full,
@@ -404,6 +409,22 @@ fn by_prefix(measured: &Value, bits: [u64; 2]) -> [u64; 2] {
             flows.max(number("least_flows")),
         ]
     })
+}
+
+fn many() -> Result<()> {
+    let network = network()?;
+    let flows = Flows::start(&network, &["--flows-at", "xdp"])?;
+    let frame = |port: u16| {
+        let udp = with_ports([port, 53], 8, &[]);
+        ethernet(&[], IPV4, &ipv4(0, 0, 17, &udp))
+    };
+    let count = 20_000;
+    send(&network, &(1..=count).map(frame).collect::<Vec<_>>())?;
+    let measured = flows.finish()?;
+    all_is_counted(&measured)?;
+    let found = own_flows(&measured).count();
+    ensure!(found == usize::from(count), "{found} flows");
+    Ok(())
 }
 
 fn full() -> Result<()> {

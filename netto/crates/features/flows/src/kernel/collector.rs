@@ -18,10 +18,8 @@ use serde::Serialize;
 use crate::abi;
 use crate::flow::{Counts, Key};
 use crate::flows_skel::{FlowsSkel, FlowsSkelBuilder};
+use crate::kernel::batch::take_all;
 use crate::kernel::parser::Headers;
-
-/// Flows that are read by one call of the kernel.
-const BATCH: u32 = 4096;
 
 /// Prefixes in a table for each CPU, and altogether.
 const PREFIXES_OF_CPU: usize = 256;
@@ -359,9 +357,11 @@ impl Collector {
         maps.flows_tables
             .update(&(next as u32).to_ne_bytes(), &number, MapFlags::ANY)
             .context("cannot wait for the programs that count flows")?;
-        let parts: anyhow::Result<Vec<Part>> = emptied(both[table])?
-            .map(|(key, value)| part(&key, &value).context(ODD))
-            .collect();
+        let mut parts = Vec::new();
+        take_all(both[table], |key, value| {
+            parts.push(part(key, value).context(ODD)?);
+            Ok(())
+        })?;
         // A table that has not been full has no prefixes.
         let has_been_full = self.control.element(0).get(abi::FLOWS_CONTROL_FULL + table);
         let has_been_full = has_been_full.is_some_and(|word| word.load(SeqCst) != 0);
@@ -371,12 +371,12 @@ impl Collector {
             false => Vec::new(),
         };
         for form in forms {
-            for (key, value) in emptied(form)? {
-                let (part, flows) = part(&key, &value)
-                    .zip(Counts::classes(&value))
-                    .context(ODD)?;
+            take_all(form, |key, value| {
+                let both = part(key, value).zip(Counts::classes(value));
+                let (part, flows) = both.context(ODD)?;
                 prefixes.push(Prefix { part, flows });
-            }
+                Ok(())
+            })?;
         }
         self.set(abi::FLOWS_CONTROL_FULL + table, 0);
         let set = |cpu: usize, is_sent: usize| {
@@ -386,18 +386,10 @@ impl Collector {
         let totals = cpus.map(|cpu| [0, 1].map(|is_sent| self.counted(set(cpu, is_sent))));
         Ok(Drained {
             totals: totals.collect(),
-            parts: parts?,
+            parts,
             prefixes,
         })
     }
-}
-
-type Entry = (Vec<u8>, Vec<u8>);
-
-/// All that is in a table, which is empty then.
-fn emptied(table: &dyn MapCore) -> libbpf_rs::Result<impl Iterator<Item = Entry> + '_> {
-    let batch = BATCH.min(table.max_entries());
-    table.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY)
 }
 
 /// An entry of a table of flows, or of one of prefixes.
