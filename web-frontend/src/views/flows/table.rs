@@ -244,7 +244,7 @@ mod tests {
         let html = of(&snapshot);
         let row = "<td>6.0 <small>± 1.7</small></td><td>2.0</td></tr>";
         assert!(html.contains(row), "{html}");
-        assert!(html.contains("<td>18.0</td><td>6.0</td></tr>"), "{html}");
+        assert!(html.contains("<td>16.0</td><td>6.0</td></tr>"), "{html}");
         // Where only a part was sampled, each says how far it may be off; without time no column.
         flows.one_in = 10;
         flows.conversations[0].sampled_packets = 1;
