@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
         &roots,
         FREQUENCY_HZ,
         seconds * 1000,
-        Tags::default(),
+        Tags::None,
     )?;
     let samplers = readers
         .samplers
