@@ -14,7 +14,7 @@ pub enum Tags {
     /// Whose work it may be.
     Owners,
     /// And of which flow.
-    Flows,
+    Ends,
 }
 
 /// The ends of a flow, in order, whichever direction it goes.

@@ -19,7 +19,7 @@ pub struct CpuRecords {
     map: OwnedFd,
     records: MappedArray,
     possible_cpus: usize,
-    tell_flows: bool,
+    tell_ends: bool,
 }
 
 /// Sizes the records of an unloaded object for this many CPUs.
@@ -32,7 +32,7 @@ impl CpuRecords {
     pub(super) fn new(
         map: BorrowedFd<'_>,
         possible_cpus: usize,
-        tell_flows: bool,
+        tell_ends: bool,
     ) -> anyhow::Result<CpuRecords> {
         Ok(CpuRecords {
             map: map
@@ -40,7 +40,7 @@ impl CpuRecords {
                 .context("cannot duplicate a descriptor")?,
             records: MappedArray::new(map, BYTES, possible_cpus)?,
             possible_cpus,
-            tell_flows,
+            tell_ends,
         })
     }
 
@@ -49,9 +49,9 @@ impl CpuRecords {
         self.possible_cpus
     }
 
-    /// Whether samples are to say of which flow they are: the programs' `netto_tells_flows`.
-    pub fn tell_flows(&self) -> bool {
-        self.tell_flows
+    /// Whether samples are to say of which flow they are: the programs' `netto_tells_ends`.
+    pub fn tell_ends(&self) -> bool {
+        self.tell_ends
     }
 
     /// Makes these records the `.data.cpus` of an unloaded object.

@@ -120,7 +120,7 @@ impl Session {
         let lane_words = lane_words(frequency_hz, interval_ms);
         let skel = load(plan, possible_cpus, lane_words, tags)?;
         let records = skel.maps.data_cpus.as_fd();
-        let records = CpuRecords::new(records, possible_cpus, tags == Tags::Flows)?;
+        let records = CpuRecords::new(records, possible_cpus, tags == Tags::Ends)?;
         let records = Arc::new(records);
         let clocks = Arc::new(CpuClocks::new(records.clone()));
         clocks.start(&roots.ksoftirqd_threads(possible_cpus));
@@ -232,7 +232,7 @@ fn load(
     rodata.netto_sampled_kinds = plan.sampled_kinds();
     rodata.netto_parks_softirqs = u64::from(plan.is_realtime);
     rodata.netto_tags = u64::from(tags != Tags::None);
-    rodata.netto_tells_flows = u64::from(tags == Tags::Flows);
+    rodata.netto_tells_ends = u64::from(tags == Tags::Ends);
     cpu_records::make_room(&mut open.maps.data_cpus, possible_cpus)?;
     let lanes = &mut open.maps.netto_lanes;
     lanes.set_max_entries(2 * possible_cpus as u32)?;

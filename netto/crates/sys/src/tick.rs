@@ -141,7 +141,7 @@ impl TickSampler {
         rodata.netto_lane_words = maps.lane_words;
         rodata.netto_sampled_kinds = maps.sampled_kinds;
         rodata.netto_tags = u64::from(maps.has_tags);
-        rodata.netto_tells_flows = u64::from(maps.cpus.tell_flows());
+        rodata.netto_tells_ends = u64::from(maps.cpus.tell_ends());
         rodata.netto_tick_function = function;
         rodata.netto_trial_name = trial_name();
         maps.cpus.share_with(&mut open.maps.data_cpus)?;

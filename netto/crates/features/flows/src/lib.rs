@@ -33,7 +33,7 @@ pub use command::{FlowsArgs, run};
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<options::Request>(NAME).is_some(),
     tags: |options| match options.of::<options::Request>(NAME) {
-        Some(_) => Tags::Flows,
+        Some(_) => Tags::Ends,
         None => Tags::None,
     },
     options: Some(options::OPTIONS),

@@ -339,7 +339,7 @@ impl Instrument for WhoseCost {
             return Ok(());
         };
         let mut flows = Vec::new();
-        if platform.readers.records.tell_flows() {
+        if platform.readers.records.tell_ends() {
             let received = index_of_source(Source::NET_RX);
             let idle = |cpu, event| self.idle.ratio(cpu).filter(|_| Some(event) == received);
             flows = self.flows.divide(cost, cpus, idle);

@@ -53,7 +53,7 @@ int netto_arrives(struct __sk_buff *skb)
 	struct netto_tag *tag;
 	__u64 number, worker;
 
-	if (!netto_tells_flows) {
+	if (!netto_tells_ends) {
 		netto_meet_socket((__u64)skb->sk);
 		return 1;
 	}
@@ -89,12 +89,12 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 
 	tag = netto_begin_meeting(&worker);
 	if (!tag) {
-		if (netto_tells_flows && worker)
+		if (netto_tells_ends && worker)
 			netto_answer_sender(worker, skb);
 		return 0;
 	}
 	to = (__u32)dev->ifindex;
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32, skb);
 	if (!number) {
@@ -124,7 +124,7 @@ int BPF_PROG(netto_tag_in, unsigned int vector)
 	tag->last_socket = 0;
 	tag->last_device = 0;
 	tag->last_interfaces = 0;
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	tag->idle_since_ns = 0;
 	if (vector == NETTO_NET_RX && !(__u32)bpf_get_current_pid_tgid())

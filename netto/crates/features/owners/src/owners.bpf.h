@@ -46,7 +46,7 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 	NETTO_WRITE_ONCE(place[3], met->inode);
 	NETTO_WRITE_ONCE(place[4], met->interfaces);
 	NETTO_WRITE_ONCE(place[5], met->netns);
-	if (netto_tells_flows) {
+	if (netto_tells_ends) {
 		NETTO_WRITE_ONCE(place[6], met->ends.one[0]);
 		NETTO_WRITE_ONCE(place[7], met->ends.one[1]);
 		NETTO_WRITE_ONCE(place[8], met->ends.other[0]);
@@ -125,7 +125,7 @@ static __noinline int netto_tell_of_idle(struct netto_tag *tag)
 /* The ends of the packet that was met last: only of those that are told of. */
 static __always_inline void netto_look_into_last(struct netto_tag *tag, struct sk_buff *skb)
 {
-	if (netto_tells_flows && skb)
+	if (netto_tells_ends && skb)
 		netto_look_into_skb(skb, (struct netto_ends *)tag->last_ends);
 }
 
@@ -210,7 +210,7 @@ static __always_inline int netto_meet_socket(__u64 sk)
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 0;
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	number = netto_meet(tag, worker, sk, 0, 0, 0);
 	if (number)
@@ -245,7 +245,7 @@ static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 	interfaces = (__u32)skb->skb_iif;
 	if (!interfaces && dev)
 		interfaces = (__u32)dev->ifindex;
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, interfaces, skb);
 	if (number)

@@ -9,7 +9,7 @@
 #include "clock.bpf.h"
 
 /* Set before load: whether tags and answers say of which flow a packet is. */
-const volatile __u64 netto_tells_flows = 0;
+const volatile __u64 netto_tells_ends = 0;
 
 /*
  * Addresses in the order of the network, those of IPv4 mapped into IPv6. Ports in bits 0..15 (of `one`)

@@ -82,7 +82,7 @@ static __always_inline void netto_read_last(const struct netto_tag *tag, struct 
 
 	met->interfaces = tag->last_interfaces;
 	netto_read_met(socket, *(volatile const __u64 *)&tag->last_device, met);
-	if (!netto_tells_flows)
+	if (!netto_tells_ends)
 		return;
 	__builtin_memcpy(&met->ends, tag->last_ends, sizeof(met->ends));
 	if (!met->ends.talk && socket)

@@ -127,10 +127,10 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	words[8] = 0;
 	words[9] = 0;
 	words[10] = 0;
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		__builtin_memset(&met.ends, 0, sizeof(met.ends));
 	if (!netto_receives(tag, task, &worker)) {
-		if (netto_tells_flows) {
+		if (netto_tells_ends) {
 			/* The packet that the task sends next tells the flow. */
 			words[6] = netto_number(tag, tag->sending_worker == worker ? tag->sending : 0);
 			tag->sending_worker = worker;
@@ -147,7 +147,7 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 		words[9] = met.interfaces;
 		words[10] = met.netns;
 	}
-	if (netto_tells_flows)
+	if (netto_tells_ends)
 		__builtin_memcpy(&words[NETTO_SAMPLE_TAG_WORDS], &met.ends, sizeof(met.ends));
 	tag->waiting_worker = worker;
 	NETTO_WRITE_ONCE(tag->waiting, words[6]);
@@ -168,7 +168,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 		lane->lost++;
 		return;
 	}
-	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0) + (netto_tells_flows ? NETTO_ENDS_WORDS : 0);
+	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0) + (netto_tells_ends ? NETTO_ENDS_WORDS : 0);
 	bytes = bpf_get_stack(ctx, &lane->words[used + header], NETTO_MAX_FRAMES * sizeof(__u64),
 			      own_frames & BPF_F_SKIP_FIELD_MASK);
 	/* Only the caller's own frames: it has interrupted user mode, which needs no stack. */
@@ -178,7 +178,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);
 	if (netto_tags) {
-		what |= NETTO_TRACE_TAG | (netto_tells_flows ? NETTO_TRACE_ENDS : 0);
+		what |= NETTO_TRACE_TAG | (netto_tells_ends ? NETTO_TRACE_ENDS : 0);
 		netto_write_tag(cpu, &lane->words[used + 1]);
 	}
 	what |= bpf_get_current_pid_tgid() >> 32 << NETTO_TRACE_PROCESS;

@@ -172,7 +172,7 @@ fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> 
     let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
     rodata.netto_possible_cpus = cpus as u64;
     rodata.netto_answers_mask = places - 1;
-    rodata.netto_tells_flows = u64::from(readers.records.tell_flows());
+    rodata.netto_tells_ends = u64::from(readers.records.tell_ends());
     readers.records.share_with(&mut open.maps.data_cpus)?;
     let rings = &mut open.maps.netto_rings;
     rings.set_max_entries(cpus as u32)?;
