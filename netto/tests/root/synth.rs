@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -456,6 +456,25 @@ fn interrupted() -> Result<()> {
     Ok(())
 }
 
+/// How late a thread is that waits for each of the times at which so many packets a second are due,
+/// and does nothing else, as `netto synth` says it.
+fn bare_timer(per_second: u32) -> Value {
+    let gap = Duration::from_secs(1) / per_second;
+    let begun = Instant::now();
+    let mut late_ns: Vec<u128> = (0..10 * per_second)
+        .map(|number| {
+            let due = gap * number;
+            while begun.elapsed() < due {
+                std::hint::spin_loop();
+            }
+            (begun.elapsed() - due).as_nanos()
+        })
+        .collect();
+    late_ns.sort_unstable();
+    let of = |share: usize| late_ns[(late_ns.len() - 1) * share / 1000] as u64;
+    serde_json::json!({ "p50_ns": of(500), "p99_ns": of(990), "max_ns": of(1000) })
+}
+
 /// Prints rates and lateness of short packets to a receiver that drops them in XDP; wrong is only
 /// what does not depend on the host: that all packets are there, by each way of sending.
 fn rates() -> Result<()> {
@@ -492,6 +511,7 @@ fn rates() -> Result<()> {
             "tcpreplay: {}",
             rate.context("tcpreplay has no rate")?.trim()
         );
+        println!("a bare timer, 100 kHz: lateness {}", bare_timer(100_000));
         for (name, options) in [
             ("ring, max", "--speed max --send-by ring"),
             ("sendmmsg, max", "--speed max --send-by sendmmsg"),

@@ -1,5 +1,6 @@
 //! Packets to an interface, each when it is due, as many at once as are due.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use crate::summary::{LATE_NS, LatenessSummary, Summary};
 
 /// Packets of one call at most: more make the first of them later.
 const BATCH: usize = 64;
+/// Packets on their way at most, where another thread sends them.
+const WINDOW: usize = 2048;
 /// The kernel may wake up so much too late, and so this thread waits without sleep at the end.
 const AWAKE: Duration = Duration::from_micros(200);
 /// A sleep is no longer, so that signals and progress are seen to.
@@ -32,12 +35,11 @@ pub struct Sending<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Packets that were written and not yet handed over.
-struct Batch {
-    due_ns: [u64; BATCH],
-    bytes: [(u16, u16); BATCH],
-    first: usize,
-    count: usize,
+/// A packet that was written and is not yet with the kernel.
+struct Waiting {
+    due_ns: u64,
+    bytes: u16,
+    link_bytes: u16,
 }
 
 impl Sending<'_> {
@@ -59,12 +61,12 @@ impl Sending<'_> {
         let is_paced = !self.pace.is_unpaced();
         let mut lateness = Lateness::new(LATE_NS);
         let mut progress = Progress::new();
-        let mut batch = Batch {
-            due_ns: [0; BATCH],
-            bytes: [(0, 0); BATCH],
-            first: 0,
-            count: 0,
+        let window = if self.sender.is_helped() {
+            WINDOW
+        } else {
+            BATCH
         };
+        let mut waiting = VecDeque::with_capacity(window);
         let mut coming = due(next()?, &mut self.pace);
         let begun = Instant::now();
         let mut late_ns = 0;
@@ -74,11 +76,12 @@ impl Sending<'_> {
                 break Ok(());
             }
             let now_ns = elapsed_ns(begun);
-            while batch.count < BATCH
-                && let Some((due_ns, timed)) = &coming
-                && *due_ns <= now_ns
-            {
-                if !self.put(&timed.packet, *due_ns, &mut batch) {
+            let before = waiting.len();
+            for _ in 0..BATCH.min(window - before) {
+                let Some((due_ns, timed)) = &coming else {
+                    break;
+                };
+                if *due_ns > now_ns || !self.put(&timed.packet, *due_ns, &mut waiting) {
                     break;
                 }
                 done_ns = timed.offset_ns;
@@ -87,25 +90,24 @@ impl Sending<'_> {
                     Err(error) => {
                         summary.seconds = begun.elapsed().as_secs_f64();
                         // What is written is whole, and goes out.
-                        self.hand_over(&mut batch, summary)?;
+                        self.sender.end_help();
+                        self.hand_over(&mut waiting, summary, |_| {})?;
                         return Err(error);
                     }
                 }
             }
-            if batch.first < batch.count {
-                let sent = match self.hand_over(&mut batch, summary) {
-                    Ok(sent) => sent,
-                    Err(error) => break Err(error),
-                };
-                let now_ns = elapsed_ns(begun);
-                if is_paced {
-                    for due_ns in &batch.due_ns[sent.clone()] {
-                        late_ns = now_ns.saturating_sub(*due_ns);
+            if !waiting.is_empty() {
+                let has_more = waiting.len() > before;
+                let handed = self.hand_over(&mut waiting, summary, |due_ns| {
+                    if is_paced {
+                        late_ns = elapsed_ns(begun).saturating_sub(due_ns);
                         lateness.add(late_ns);
                     }
-                }
-                if sent.is_empty() {
-                    sleep_exactly(RETRY);
+                });
+                match handed {
+                    Ok(0) if !has_more => sleep_exactly(RETRY),
+                    Ok(_) => {}
+                    Err(error) => break Err(error),
                 }
             } else {
                 match &coming {
@@ -124,48 +126,49 @@ impl Sending<'_> {
                 share: share(done_ns),
             });
         };
+        if outcome.is_ok() && !waiting.is_empty() {
+            // Stopped with packets that the other thread has not seen to.
+            self.sender.end_help();
+            self.hand_over(&mut waiting, summary, |_| {})?;
+        }
         summary.seconds = begun.elapsed().as_secs_f64();
         summary.lateness = LatenessSummary::of(&lateness);
         outcome
     }
 
-    fn put(&mut self, packet: &Packet, due_ns: u64, batch: &mut Batch) -> bool {
+    fn put(&mut self, packet: &Packet, due_ns: u64, waiting: &mut VecDeque<Waiting>) -> bool {
         let mut frame_bytes = 0;
         let is_put = self.sender.put(|frame| {
             frame_bytes = packet.write(&self.link, frame);
             frame_bytes
         });
         if is_put {
-            batch.due_ns[batch.count] = due_ns;
-            // A frame is a packet of 16 bits and its link's header, which stays below with any MTU
-            // that an interface has.
-            batch.bytes[batch.count] = (
-                packet.bytes,
-                (frame_bytes - usize::from(packet.bytes)) as u16,
-            );
-            batch.count += 1;
+            waiting.push_back(Waiting {
+                due_ns,
+                bytes: packet.bytes,
+                // A frame is a packet of 16 bits and its link's header, which stays below with any
+                // MTU that an interface has.
+                link_bytes: (frame_bytes - usize::from(packet.bytes)) as u16,
+            });
         }
         is_put
     }
 
-    /// Hands packets over, and gives which of the batch went.
+    /// Hands packets over, and gives how many went; `went` is told when each of them was due.
     fn hand_over(
         &mut self,
-        batch: &mut Batch,
+        waiting: &mut VecDeque<Waiting>,
         summary: &mut Summary,
-    ) -> anyhow::Result<std::ops::Range<usize>> {
+        mut went: impl FnMut(u64),
+    ) -> anyhow::Result<usize> {
         let sent = self.sender.flush()?;
-        let went = batch.first..batch.first + sent;
-        for (bytes, link_bytes) in &batch.bytes[went.clone()] {
+        for packet in waiting.drain(..sent) {
             summary.packets += 1;
-            summary.bytes += u64::from(*bytes);
-            summary.frame_bytes += u64::from(*bytes) + u64::from(*link_bytes);
+            summary.bytes += u64::from(packet.bytes);
+            summary.frame_bytes += u64::from(packet.bytes) + u64::from(packet.link_bytes);
+            went(packet.due_ns);
         }
-        batch.first = went.end;
-        if batch.first == batch.count {
-            (batch.first, batch.count) = (0, 0);
-        }
-        Ok(went)
+        Ok(sent)
     }
 }
 

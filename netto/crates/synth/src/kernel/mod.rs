@@ -1,6 +1,7 @@
 //! The wall around the kernel: all that sends, and all unsafe code of this crate, is here. Knows
 //! nothing of records and their times.
 
+mod helper;
 mod interface;
 mod messages;
 mod neighbour;

@@ -8,12 +8,14 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::socket::{bind, is_full, set};
+use super::helper::Helper;
+use super::socket::{bind, is_full, send_ring, set};
 use crate::packet::HEADROOM;
 
 /// Memory of the ring, and of each piece of it that the kernel allocates.
@@ -26,9 +28,14 @@ const DATA: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 const VIRTIO_BYTES: usize = 10;
 const HEADER_LENGTH: usize = 2;
 
+/// So many frames are worth another thread's time.
+const MANY: usize = 32;
+
 /// A ring of slots.
 pub struct Ring {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
+    /// Calls the kernel when there is much to send.
+    helper: Option<Helper>,
     memory: MmapRaw,
     slot_bytes: usize,
     slots: usize,
@@ -67,7 +74,9 @@ impl Ring {
             .map_raw(fd.as_raw_fd())
             .context("cannot map the ring")?;
         bind(&fd, interface).context("cannot bind to the interface")?;
+        let fd = Arc::new(fd);
         Ok(Ring {
+            helper: Helper::new(fd.clone()),
             fd,
             memory,
             slot_bytes,
@@ -75,6 +84,16 @@ impl Ring {
             next: 0,
             waiting: 0,
         })
+    }
+
+    /// Whether another thread calls the kernel.
+    pub fn is_helped(&self) -> bool {
+        self.helper.is_some()
+    }
+
+    /// Lets no other thread call the kernel any more.
+    pub fn end_help(&mut self) {
+        self.helper = None;
     }
 
     fn status(&self, slot: usize) -> &AtomicU32 {
@@ -119,30 +138,43 @@ impl Ring {
         true
     }
 
+    /// Sends, and gives how many frames went. A frame that a device has no room for is available
+    /// for a moment and then requested again, so that none counts before the call is over.
     pub fn flush(&mut self) -> io::Result<usize> {
-        if self.waiting == 0 {
-            return Ok(0);
-        }
-        let flags = libc::MSG_DONTWAIT;
-        // SAFETY: nothing is sent but what is in the ring, so that there is no buffer.
-        let outcome = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, flags) };
-        if outcome < 0 {
-            let error = io::Error::last_os_error();
-            if !is_full(&error) {
-                return Err(error);
-            }
-        }
-        // The kernel takes slots in their order.
-        let requested = libc::TP_STATUS_SEND_REQUEST;
         let mut sent = 0;
+        if let Some(helper) = &self.helper {
+            if helper.is_busy() {
+                return Ok(0);
+            }
+            sent = self.reap();
+        }
+        if let Some(helper) = &self.helper
+            && self.waiting >= MANY
+        {
+            helper.call()?;
+            return Ok(sent);
+        }
+        if self.waiting == 0 {
+            return Ok(sent);
+        }
+        match send_ring(&self.fd) {
+            // After what went is told, the kernel refuses again.
+            Err(error) if !is_full(&error) && sent == 0 => Err(error),
+            _ => Ok(sent + self.reap()),
+        }
+    }
+
+    /// How many frames the kernel has taken since the last time, in their order.
+    fn reap(&mut self) -> usize {
+        let requested = libc::TP_STATUS_SEND_REQUEST;
+        let before = self.waiting;
         while self.waiting > 0 {
             let oldest = self.next + self.slots - self.waiting;
             if self.status(oldest).load(Ordering::Acquire) == requested {
                 break;
             }
             self.waiting -= 1;
-            sent += 1;
         }
-        Ok(sent)
+        before - self.waiting
     }
 }

@@ -64,6 +64,18 @@ impl Sender {
         }
     }
 
+    /// Whether packets are sent while others are made, if there are many.
+    pub fn is_helped(&self) -> bool {
+        matches!(self, Sender::Ring(ring) if ring.is_helped())
+    }
+
+    /// From now on nothing is sent but by [`Sender::flush`].
+    pub fn end_help(&mut self) {
+        if let Sender::Ring(ring) = self {
+            ring.end_help();
+        }
+    }
+
     /// Takes a frame that `write` puts into a buffer, whose length it gives. False if there is no room
     /// before the next [`Sender::flush`].
     pub fn put(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {

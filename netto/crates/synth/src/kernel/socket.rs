@@ -77,3 +77,16 @@ pub fn is_full(error: &io::Error) -> bool {
         Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)
     )
 }
+
+/// Sends what is in the ring, as far as there is room. Returns when all of it is with the device.
+///
+/// # Errors
+/// The kernel refuses a frame, or has no room, see [`is_full`].
+pub fn send_ring(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: nothing is sent but what is in the ring, so that there is no buffer.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+    match sent {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
