@@ -25,9 +25,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Packets a second of each conversation.
 const RATE: &str = "3000";
 /// Divisions of the filter of dear packets: some 10 µs, several times what a packet takes else.
-const DIVISIONS: usize = 2_000;
+const DIVISIONS: usize = 2_400;
 /// Least part of both conversations' time that the dear one has; by packets it has half.
-const MOST: f64 = 0.7;
+const MOST: f64 = 0.6;
 /// Time of dear packets that samples must have shown before figures are read: some hundred samples.
 const ENOUGH_NS: u64 = 150_000_000;
 
