@@ -16,12 +16,12 @@ use crate::trial::Test;
 pub const TESTS: &[Test] = &[
     Test {
         name: "flow_loop::random_records_come_back_from_a_cable_as_they_were",
-        tools: &["ip", "taskset"],
+        tools: &["ip"],
         body: || come_back(2_000),
     },
     Test {
         name: "flow_loop::of_100000_random_records_each_comes_back_as_it_was",
-        tools: &["ip", "taskset"],
+        tools: &["ip"],
         body: || come_back(100_000),
     },
 ];
@@ -174,9 +174,7 @@ fn come_back(count: u64) -> Result<()> {
     let network = network()?;
     let flows = Flows::start(&network, &["--flows-at", "xdp", "--flows-max", "200000"])?;
     let netto = daemon::binary();
-    // From one CPU, on which the receiver then counts them: no flow has entries of several CPUs.
-    let mut command = network.left.command("taskset");
-    command.args(["-c", "0", &netto.to_string_lossy()]);
+    let mut command = network.left.command(&netto.to_string_lossy());
     command.args(["synth", &path.to_string_lossy(), "--json", "--to", "lan"]);
     // To nobody: the receiver's stack has no part in it.
     command.args(["--to-mac", "02:00:00:00:00:99"]);
