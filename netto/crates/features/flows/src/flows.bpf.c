@@ -158,7 +158,8 @@ static __always_inline bool flows_record(struct netto_flows_control *control,
 	__u32 group = packet->ttl >> 6 & 3;
 	void *table = bpf_map_lookup_elem(&flows_tables, &number);
 	struct netto_flow *flow;
-	long error;
+	/* Before Linux 6.4 the upper half of what an update returns is not defined (d7ba4cc900bf). */
+	int error;
 
 	if (!table)
 		return false;
@@ -262,7 +263,7 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 		}
 		found = bpf_map_lookup_elem(table, packet);
 		if (!found && !flows_is_full(control, number, form)) {
-			long error =
+			int error =
 				bpf_map_update_elem(table, packet, &flows_no_prefix, BPF_NOEXIST);
 
 			if (error == -E2BIG)

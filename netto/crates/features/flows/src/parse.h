@@ -28,6 +28,7 @@
  * comparisons with each would make more paths than the verifier follows.
  */
 #define FLOWS_UNIT_BYTES 15
+#define FLOWS_EXTENSION_BYTES 0xfff /* 8 + 255 * 15 at most */
 #define FLOWS_FRAGMENT_HEADER 16
 static const __u8 flows_extensions[256] = {
 	[0] = 8, /* hop by hop */
@@ -60,6 +61,9 @@ struct flows_cursor {
 		number;                                    \
 	})
 #endif
+
+/* Here the compiler neither moves nor knows a value. */
+#define FLOWS_AS_IT_IS(value) asm volatile("" : "+r"(value))
 
 static __always_inline __u32 flows_u16(const __u8 *at)
 {
@@ -153,7 +157,7 @@ static __always_inline int flows_transport(struct flows_cursor *cursor, __u32 pr
 static __always_inline int flows_ipv4(struct flows_cursor *cursor, __u32 *protocol,
 				      struct netto_flow_packet *packet)
 {
-	const __u8 *at = cursor->at;
+	const __u8 *at = cursor->at, *behind;
 	__u32 header, total, offset;
 
 	if (at + 20 > cursor->end || at[0] >> 4 != 4)
@@ -163,7 +167,12 @@ static __always_inline int flows_ipv4(struct flows_cursor *cursor, __u32 *protoc
 	/* Segments that the kernel has joined to more than 64 KiB do not say their length. */
 	if (!total && cursor->left > 0xffff)
 		total = cursor->left;
-	if (header < 20 || total < header || total > cursor->left || at + header > cursor->end)
+	behind = at + header;
+	if (header < 20 || behind > cursor->end)
+		return NETTO_FLOWS_MALFORMED;
+	/* Before the comparison, after which the verifier of Linux 6.1 has no bounds of the header. */
+	FLOWS_AS_IT_IS(behind);
+	if (total < header || total > cursor->left)
 		return NETTO_FLOWS_MALFORMED;
 	packet->tos = at[1];
 	packet->ttl = at[8];
@@ -178,7 +187,7 @@ static __always_inline int flows_ipv4(struct flows_cursor *cursor, __u32 *protoc
 	packet->fragment_id = flows_u16(at + 4) | (__u64)*protocol << 32;
 	packet->ip_bytes = total;
 	packet->header_bytes = header;
-	cursor->at = at + header;
+	cursor->at = behind;
 	cursor->left = total - header;
 	return NETTO_FLOWS_PARSED;
 }
@@ -217,6 +226,9 @@ static __always_inline int flows_ipv6(struct flows_cursor *cursor, __u32 *protoc
 		if (extensions == FLOWS_MOST_EXTENSIONS || left < 8 || at + 8 > cursor->end)
 			return NETTO_FLOWS_MALFORMED;
 		bytes = 8 + at[1] * (kind & FLOWS_UNIT_BYTES);
+		/* The verifier of Linux 6.1 does not know the bound of this product. */
+		FLOWS_AS_IT_IS(bytes);
+		bytes &= FLOWS_EXTENSION_BYTES;
 		if (kind & FLOWS_FRAGMENT_HEADER) {
 			__u32 offset = flows_u16(at + 2);
 
