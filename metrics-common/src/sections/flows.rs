@@ -65,6 +65,18 @@ pub struct Flows {
     pub prefix_bytes: u64,
     /// What samples show of these times, and of sends.
     pub sampled: SampledTimes,
+    /// Names of hosts of conversations, each address once, if they were asked for and are known.
+    #[serde(default)]
+    pub names: Vec<HostName>,
+}
+
+/// The name of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostName {
+    /// Its address.
+    pub address: IpAddr,
+    /// By reverse DNS: letters, digits, `-`, `_` and `.`.
+    pub name: String,
 }
 
 /// The begin of addresses.
@@ -263,6 +275,15 @@ impl Flows {
             self.other.add(gone.amount());
             self.other_cpu_ns = sum_of_known(self.other_cpu_ns, gone.cpu_ns);
         }
+        let ends = self.conversations.iter().flat_map(|own| own.ends);
+        self.names
+            .retain(|own| ends.clone().any(|end| end.address == own.address));
+    }
+
+    /// The name of a host, if it is known.
+    pub fn name_of(&self, address: IpAddr) -> Option<&str> {
+        let found = self.names.iter().find(|own| own.address == address);
+        found.map(|own| own.name.as_str())
     }
 }
 
@@ -292,6 +313,7 @@ impl Section for Flows {
 
     fn from_wire(wire: Flows, _: usize) -> Result<Self, Damaged> {
         let is_long = wire.conversations.len() > MOST_CONVERSATIONS;
+        let is_long = is_long || wire.names.len() > 2 * MOST_CONVERSATIONS;
         match is_long || wire.prefixes.len() > MOST_PREFIXES {
             true => Err(Damaged),
             false => Ok(wire),
@@ -311,6 +333,9 @@ impl Section for Flows {
                 None => self.prefixes.push(more.clone()),
             }
         }
+        self.names
+            .retain(|own| later.name_of(own.address).is_none());
+        self.names.extend_from_slice(&later.names);
         self.keep_prefixes();
         self.other.add(later.other);
         let plus = |own: &mut u64, more: u64| *own = own.saturating_add(more);
@@ -414,13 +439,40 @@ mod tests {
         };
         let written = Snapshot {
             sections: Sections {
-                flows: Some(flows(vec![conversation(1, 5), of_six])),
+                flows: Some(Flows {
+                    names: vec![name("2001:db8::1", "six.example")],
+                    ..flows(vec![conversation(1, 5), of_six])
+                }),
                 ..Sections::default()
             },
             ..Snapshot::default()
         };
         let read: Snapshot = codec::decode(&codec::encode(&written).unwrap()).unwrap();
         assert_eq!(read, written);
+    }
+
+    fn name(address: &str, name: &str) -> HostName {
+        HostName {
+            address: address.parse().unwrap(),
+            name: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_sum_has_the_newest_names_of_the_hosts_that_it_lists() {
+        let mut sum = flows(vec![conversation(1, 5)]);
+        sum.names = vec![name("192.0.2.1", "one"), name("192.0.2.2", "old")];
+        let mut later = flows(vec![conversation(1, 5), conversation(2, 9)]);
+        later.conversations[0].ends[0].address = IpAddr::from([192, 0, 2, 3]);
+        later.names = vec![name("192.0.2.2", "new"), name("192.0.2.3", "three")];
+        sum.add(&later, &Columns::folded());
+        let names = |flows: &Flows| {
+            [1, 2, 3].map(|host| flows.name_of(end(host, 1).address).map(str::to_owned))
+        };
+        let of = |name: &str| Some(name.to_owned());
+        assert_eq!(names(&sum), [of("one"), of("new"), of("three")]);
+        sum.keep(1, FlowSort::Bytes);
+        assert_eq!(names(&sum), [of("one"), of("new"), None]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
 pub use flows::{
-    Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, MOST_CONVERSATIONS,
+    Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, HostName, MOST_CONVERSATIONS,
     MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,
 };
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};

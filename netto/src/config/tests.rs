@@ -52,7 +52,8 @@ fn sample(option: &str) -> &'static str {
         | "latency"
         | "latency-include-hol"
         | "latency-compat"
-        | "flows-inner" => "true",
+        | "flows-inner"
+        | "flows-names" => "true",
         "latency-points" => "[\"ip-start\"]",
         "latency-interfaces" | "latency-netns" | "latency-cgroups" => "[\"x\"]",
         "latency-pids" | "latency-ports" => "[7]",
@@ -80,7 +81,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 42);
+    assert_eq!(seen, 44);
 }
 
 #[test]

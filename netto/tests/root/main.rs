@@ -40,6 +40,7 @@ mod flow_cpu;
 mod flow_daemon;
 mod flow_export;
 mod flow_loop;
+mod flow_names;
 mod flow_runs;
 mod flow_table;
 mod flows;
@@ -140,6 +141,7 @@ fn main() -> anyhow::Result<ExitCode> {
         flow_loop::TESTS,
         flow_cpu::TESTS,
         flow_runs::TESTS,
+        flow_names::TESTS,
         flow_daemon::TESTS,
         flow_change::TESTS,
         flow_table::TESTS,

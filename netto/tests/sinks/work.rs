@@ -3,7 +3,7 @@
 
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, Amount, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency,
+    About, Amount, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency, HostName,
     MissingPoint, PointLatency, Program, Programs, SampledTime, SampledTimes, Subnet,
 };
 use metrics_common::{
@@ -125,6 +125,10 @@ pub fn flows() -> Flows {
             sent: None,
             sends_ns: Some(3_000),
         },
+        names: vec![HostName {
+            address: [192, 0, 2, 1].into(),
+            name: "one.example".to_owned(),
+        }],
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use metrics_common::Snapshot;
-use metrics_common::sections::{Amount, Conversation};
+use metrics_common::sections::{Amount, Conversation, FlowEnd};
 
 use crate::format::{self, count, escape_html, percent};
 
@@ -40,8 +40,8 @@ pub fn of(snapshot: &Snapshot) -> String {
     }
     html.push_str("</tr></thead><tbody>");
     let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
-    let mut line = |texts: [&str; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
-        let [from, to, service] = texts.map(escape_html);
+    let mut line = |texts: [String; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
+        let [from, to, service] = texts;
         let megabytes = amount.bytes as f64 / 1e6 / seconds;
         let packets = count((amount.packets as f64 / seconds).round() as u64);
         let _ = write!(
@@ -69,9 +69,8 @@ pub fn of(snapshot: &Snapshot) -> String {
     let shown = MOST_ROWS.min(flows.conversations.len());
     let (shown, rest) = flows.conversations.split_at(shown);
     for own in shown {
-        let [from, to] = own.ends.map(format::end);
-        let service = service(own);
-        let texts = [from.as_str(), to.as_str(), service.as_str()];
+        let [from, to] = own.ends.map(|end| cell_of(end, flows.name_of(end.address)));
+        let texts = [from, to, service(own)];
         let times = [
             (own.cpu_ns, flows.cpu_margin_ns(own)),
             (own.sampled.sent_ns, flows.sent_margin_ns(own)),
@@ -86,17 +85,17 @@ pub fn of(snapshot: &Snapshot) -> String {
         other_sent_ns = other_sent_ns.map(|ns| ns + own.sampled.sent_ns.unwrap_or(0));
     }
     for own in &flows.prefixes {
-        let (from, to) = (own.source.to_string(), own.destination.to_string());
+        let [from, to] = [own.source, own.destination].map(|own| own.to_string());
         let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
         let what = format!("{protocol}, at least {least} flows");
         other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));
         let times = [own.cpu_ns, None].map(|ns| (ns, None));
-        line([&from, &to, &what], own.amount, None, times);
+        line([from, to, what], own.amount, None, times);
     }
     let times_ns = [other_cpu_ns, other_sent_ns];
     if other.packets > 0 || times_ns.iter().flatten().any(|ns| *ns > 0) {
         line(
-            ["others", "", ""],
+            ["others", "", ""].map(str::to_owned),
             other,
             None,
             times_ns.map(|ns| (ns, None)),
@@ -122,6 +121,17 @@ pub fn of(snapshot: &Snapshot) -> String {
     html
 }
 
+/// An end as markup: its address, or its name with the address as title.
+fn cell_of(end: FlowEnd, name: Option<&str>) -> String {
+    let address = format::end(end);
+    let Some(name) = name else {
+        return address;
+    };
+    let port = end.port.map_or(String::new(), |port| format!(":{port}"));
+    let name = escape_html(name);
+    format!("<span title=\"{address}\">{name}{port}</span>")
+}
+
 /// The service, or else the protocol.
 fn service(own: &Conversation) -> String {
     let service = own.service().map(str::to_owned);
@@ -144,7 +154,7 @@ fn protocol(number: u8) -> String {
 mod tests {
     use metrics_common::Flows;
     use metrics_common::sections::{
-        Evidence, FlowEnd, FlowPrefix, SampledTime, SampledTimes, Subnet,
+        Evidence, FlowPrefix, HostName, SampledTime, SampledTimes, Subnet,
     };
 
     use super::*;
@@ -245,6 +255,16 @@ mod tests {
         let row = "<td>6.0 <small>± 1.7</small></td><td>2.0</td></tr>";
         assert!(html.contains(row), "{html}");
         assert!(html.contains("<td>16.0</td><td>6.0</td></tr>"), "{html}");
+        // A name that is known stands for the address.
+        flows.names = vec![HostName {
+            address: "2001:db8::1".parse().unwrap(),
+            name: "six<b>.example".to_owned(),
+        }];
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "<th scope=\"row\"><span title=\"[2001:db8::1]:1\">six&lt;b&gt;.example:1</span>\
+                   </th><td>192.0.2.1:22</td>";
+        assert!(html.contains(row), "{html}");
         // Where only a part was sampled, each says how far it may be off; without time no column.
         flows.one_in = 10;
         flows.conversations[0].sampled_packets = 1;

@@ -67,7 +67,7 @@ struct ConversationView<'a> {
     protocol: u8,
     protocol_name: Option<&'static str>,
     service: Option<&'static str>,
-    ends: [FlowEnd; 2],
+    ends: [EndView<'a>; 2],
     sent: Amount,
     received: Amount,
     sampled_packets: u64,
@@ -80,6 +80,13 @@ struct ConversationView<'a> {
 }
 
 #[derive(Debug, Serialize)]
+struct EndView<'a> {
+    #[serde(flatten)]
+    own: FlowEnd,
+    name: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
 struct PrefixView<'a> {
     #[serde(flatten)]
     own: &'a FlowPrefix,
@@ -87,14 +94,17 @@ struct PrefixView<'a> {
 }
 
 impl<'a> ConversationView<'a> {
-    fn of(flows: &Flows, own: &'a Conversation) -> Self {
+    fn of(flows: &'a Flows, own: &'a Conversation) -> Self {
         ConversationView {
             interface: &own.interface,
             vlans: &own.vlans,
             protocol: own.protocol,
             protocol_name: protocol_name(own.protocol),
             service: own.service(),
-            ends: own.ends,
+            ends: own.ends.map(|end| EndView {
+                own: end,
+                name: flows.name_of(end.address),
+            }),
             sent: own.sent,
             received: own.received,
             sampled_packets: own.sampled_packets,

@@ -1,6 +1,8 @@
 //! `netto flows`: the flows of interfaces or of a capture file on a terminal, without a daemon.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +17,10 @@ use netto_sys::system::{Roots, monotonic_ns};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture;
-use crate::conversations::{self, Sort};
+use crate::conversations::{self, Conversation, Sort};
 use crate::export::Exporter;
 use crate::kernel::collector::Collector;
+use crate::names::{self, MOST_NAMES, Names};
 use crate::options::TableArgs;
 use crate::records::Records;
 use crate::report::Measured;
@@ -29,6 +32,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(50);
 /// How long the export may take that nothing else waits for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long names of hosts may take at the end.
+const PATIENCE_FOR_NAMES: Duration = Duration::from_secs(2);
 /// Moves the cursor to the upper left, and clears the rest of the screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
@@ -92,19 +97,46 @@ impl FlowsArgs {
         self.table.export().map(start).transpose()
     }
 
+    fn names(&self) -> anyhow::Result<Option<Names>> {
+        let start = || Names::start(names::of_system);
+        self.table.names().then(start).transpose()
+    }
+
     fn is_live(&self) -> bool {
         !self.once && !self.json && io::stdout().is_terminal()
     }
 
     /// Prints what was measured, once.
-    fn print(&self, measured: &Measured, records: &Records) -> anyhow::Result<()> {
+    fn print(
+        &self,
+        measured: &mut Measured,
+        records: &Records,
+        names: Option<Names>,
+    ) -> anyhow::Result<()> {
+        let flows = records.listed.iter().map(|own| (own.key, own.counts));
+        let conversations = conversations::of(flows, self.sort);
+        if let Some(mut names) = names {
+            let shown = if self.json { MOST_NAMES } else { self.top };
+            let addresses = addresses(&conversations, shown);
+            names.wait_for(addresses.clone(), PATIENCE_FOR_NAMES);
+            measured.names = names.known(addresses);
+        }
         if self.json {
             return write(&format!("{}\n", measured.json(records)?));
         }
-        let flows = records.listed.iter().map(|own| (own.key, own.counts));
-        let conversations = conversations::of(flows, self.sort);
         write(&measured.table(&conversations, self.top, None, records))
     }
+}
+
+/// The addresses of so many conversations, the largest first, as far as names are kept.
+fn addresses(conversations: &[Conversation], most: usize) -> Vec<IpAddr> {
+    let mut seen = HashSet::new();
+    let ends = conversations.iter().take(most).flat_map(|own| own.ends);
+    let addresses = ends.map(|(address, _)| address);
+    addresses
+        .filter(|address| seen.insert(*address))
+        .take(MOST_NAMES)
+        .collect()
 }
 
 fn write(text: &str) -> anyhow::Result<()> {
@@ -127,6 +159,7 @@ fn end(exporter: Option<Exporter>) -> anyhow::Result<()> {
 
 fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<()> {
     let exporter = args.exporter()?;
+    let names = args.names()?;
     let mut records = Records::new(args.table.most_flows() as usize);
     let mut take = |ended: Vec<Record>| {
         if let Some(exporter) = &exporter {
@@ -137,14 +170,14 @@ fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<
     let capture = capture::read(path, args.table.headers(), &mut table, &mut take)?;
     take(table.finish());
     let span_ns = capture.span_ns.map_or(0, |[begin, end]| end - begin);
-    let measured = Measured {
+    let mut measured = Measured {
         source: path.display().to_string(),
         seconds: span_ns as f64 / 1e9,
         totals: capture.totals,
         notes: capture.notes,
         ..Measured::default()
     };
-    args.print(&measured, &records)?;
+    args.print(&mut measured, &records, names)?;
     end(exporter)
 }
 
@@ -157,6 +190,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     }
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
     let mut exporter = args.exporter()?;
+    let mut names = args.names()?;
     let roots = Roots {
         proc_root: "/proc".into(),
         sys_root: "/sys".into(),
@@ -225,31 +259,42 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
             measured.notes.truncate(own_notes);
             measured.notes.extend(exporter.note());
         }
+        let largest = match is_live || names.is_some() {
+            true => {
+                let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
+                conversations::of(under_way, args.sort)
+            }
+            false => Vec::new(),
+        };
+        if let Some(names) = &mut names {
+            measured.names = names.known(addresses(&largest, args.top));
+        }
         match is_live {
             true if is_over => return end(exporter),
-            true => show(args, &measured, &table, &records, ended.len(), seconds)?,
+            true => {
+                let counts = [table.under_way().len(), ended.len()];
+                show(args, &measured, &largest, counts, &records, seconds)?;
+            }
             false => records.extend(ended),
         }
         if is_over {
-            args.print(&measured, &records)?;
+            args.print(&mut measured, &records, names)?;
             return end(exporter);
         }
     }
 }
 
-/// Shows the newest interval of the flows under way.
+/// Shows the newest interval of the flows under way; `counts` says how many those are, and how many
+/// have ended.
 fn show(
     args: &FlowsArgs,
     measured: &Measured,
-    table: &Table,
+    largest: &[Conversation],
+    [count, over]: [usize; 2],
     records: &Records,
-    over: usize,
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
-    let conversations = conversations::of(under_way, args.sort);
-    let text = measured.table(&conversations, args.top, Some(seconds), records);
-    let count = table.under_way().len();
+    let text = measured.table(largest, args.top, Some(seconds), records);
     write(&format!(
         "{HOME}{text}\n{count} flows under way, {over} have ended\n"
     ))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use metrics_common::component::index_of;
-use metrics_common::sections::Evidence;
+use metrics_common::sections::{Evidence, HostName};
 use metrics_common::{Sections, SoftnetCount};
 use netto_feature::instruments::Instrument;
 use netto_pipeline::options::FeatureOptions;
@@ -18,6 +18,7 @@ use crate::export::Exporter;
 use crate::flow::Direction;
 use crate::interfaces::Interfaces;
 use crate::kernel::collector::{Collector, Drained};
+use crate::names::{self, Names};
 use crate::options::Request;
 use crate::sampling::{self, ENTRY_NS, Load, SEEN_NS};
 use crate::shares::{self, Received, Shown, Times};
@@ -52,6 +53,7 @@ struct FlowCounter {
     one_in: u64,
     group: RegisteredGroup,
     exporter: Option<Exporter>,
+    names: Option<Names>,
 }
 
 /// Begins with the next packet.
@@ -71,14 +73,16 @@ pub(crate) fn start(
     let cpus = platform.readers.possible_cpus;
     let mut collector =
         Collector::load(request.most_flows, request.headers, &platform.roots, cpus)?;
-    let (names, at) = (&request.interfaces, request.at);
-    let interfaces = Interfaces::start(names, at, &platform.roots, &mut collector)?;
+    let (devices, at) = (&request.interfaces, request.at);
+    let interfaces = Interfaces::start(devices, at, &platform.roots, &mut collector)?;
     let export = request.export.as_ref();
     let exporter = export.map(|target| Exporter::start(target, request.most_flows));
     let exporter = exporter.transpose()?;
     if let Some(target) = export {
         tracing::info!("flows: exported to {target}");
     }
+    let start_names = || Names::start(names::of_system);
+    let names = request.names.then(start_names).transpose()?;
     let group = platform.overhead.register(GROUP, Vec::new())?;
     platform.tell(NAME, interfaces.notes());
     if let Some(bytes) = collector.table_bytes() {
@@ -94,6 +98,7 @@ pub(crate) fn start(
         one_in: 1,
         group,
         exporter,
+        names,
     }))
 }
 
@@ -206,6 +211,14 @@ impl Instrument for FlowCounter {
         self.table.expire(tick.now_ns);
         let name_of = |index| self.interfaces.name_of(index);
         let mut flows = talkers::section(&drained, &totals, &times, &charged, name_of);
+        if let Some(names) = &mut self.names {
+            let ends = flows.conversations.iter().flat_map(|own| own.ends);
+            let known = names.known(ends.map(|end| end.address));
+            let known = known.into_iter();
+            flows.names = known
+                .map(|(address, name)| HostName { address, name })
+                .collect();
+        }
         flows.active = self.table.under_way().len() as u64;
         let ended = self.table.take_ended();
         flows.ended = ended.len() as u64;

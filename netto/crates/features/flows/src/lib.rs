@@ -18,6 +18,7 @@ mod instrument;
 mod interfaces;
 mod kernel;
 mod metrics;
+mod names;
 mod options;
 mod records;
 mod report;

@@ -38,6 +38,7 @@ pub(crate) struct Request {
     pub headers: Headers,
     pub timeouts: Timeouts,
     pub export: Option<Target>,
+    pub names: bool,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -103,6 +104,9 @@ pub(crate) struct TableArgs {
         env = "NETTO_FLOWS_EXPORT"
     )]
     flows_export: Option<Target>,
+    /// Show names of hosts by reverse DNS, whose servers so learn which hosts talk [default: false]
+    #[arg(long, value_name = "BOOL", env = "NETTO_FLOWS_NAMES")]
+    flows_names: Option<bool>,
 }
 
 impl TableArgs {
@@ -123,6 +127,10 @@ impl TableArgs {
 
     pub(crate) fn export(&self) -> Option<&Target> {
         self.flows_export.as_ref()
+    }
+
+    pub(crate) fn names(&self) -> bool {
+        self.flows_names.unwrap_or(false)
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -149,6 +157,7 @@ impl FlowsOptions {
             most_flows: self.table.most_flows(),
             headers: self.table.headers(),
             timeouts: self.table.timeouts(),
+            names: self.table.names(),
             export: self.table.flows_export,
         })
     }
@@ -188,7 +197,9 @@ mod tests {
         let request = request.unwrap().unwrap();
         assert_eq!(request.interfaces, ["eth0", "lan"]);
         assert_eq!((request.at, request.most_flows), (At::Auto, 65_536));
-        assert_eq!(request.headers, Headers::Outer);
+        assert_eq!((request.headers, request.names), (Headers::Outer, false));
+        let named = asked(&["--flows", "lan", "--flows-names", "true"]);
+        assert!(named.unwrap().unwrap().names);
         let inner = asked(&["--flows", "lan", "--flows-inner", "true"]);
         assert_eq!(inner.unwrap().unwrap().headers, Headers::Inner);
         let timeouts = [3, 60].map(|seconds| seconds * 1_000_000_000);

@@ -1,6 +1,7 @@
 //! What `netto flows` prints: a table of conversations, or all flows as JSON. Pure.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -32,6 +33,8 @@ pub(crate) struct Measured {
     pub notes: Vec<String>,
     /// What is added to the times of packets to have those of the day.
     pub unix_offset_ns: u64,
+    /// Names of hosts, as far as they are known.
+    pub names: BTreeMap<IpAddr, String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +81,10 @@ struct Flow<'a> {
     protocol_name: Option<&'static str>,
     source: IpAddr,
     destination: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source_port: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +136,21 @@ impl Measured {
             })
     }
 
+    /// With the name, if it is known, cut to its column, of which so many characters are taken.
+    fn end_text(&self, end: EndPoint, taken: usize) -> String {
+        let (address, port) = end;
+        let Some(name) = self.names.get(&address) else {
+            return end_text(end);
+        };
+        let port = port.map_or(String::new(), |port| format!(":{port}"));
+        // A space follows.
+        let room = (END - 1).saturating_sub(taken + port.len());
+        match name.get(..room.saturating_sub(1)) {
+            Some(begin) if name.len() > room => format!("{begin}…{port}"),
+            _ => format!("{name}{port}"),
+        }
+    }
+
     fn unix_ns(&self, ns: u64) -> u64 {
         ns.saturating_add(self.unix_offset_ns)
     }
@@ -137,6 +159,7 @@ impl Measured {
         let (key, counts) = (&record.key, &record.counts);
         let (ports, message) = (key.ports(), key.type_and_code());
         let ttls = counts.ttl_range();
+        let name = |address| self.names.get(&address).map(String::as_str);
         let flags = |bits: u64| {
             let set = TCP_FLAGS.iter().enumerate();
             let set = set.filter(|(bit, _)| bits >> bit & 1 == 1);
@@ -150,6 +173,8 @@ impl Measured {
             protocol_name: protocol_name(key.protocol()),
             source: key.source(),
             destination: key.destination(),
+            source_name: name(key.source()),
+            destination_name: name(key.destination()),
             source_port: ports.map(|[source, _]| source),
             destination_port: ports.map(|[_, destination]| destination),
             r#type: message.map(|[own, _]| own),
@@ -259,15 +284,20 @@ impl Measured {
         for own in conversations.iter().take(lines) {
             let number = own.protocol.to_string();
             let name = protocol_name(own.protocol).unwrap_or(&number);
-            let mut from = end_text(own.ends[0]);
-            if let (Some(name), true) = (self.interface(own.interface), self.interfaces.len() > 1) {
-                from = format!("{name} {from}");
-            }
-            if !own.vlans.is_empty() {
-                let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
-                from = format!("{from} vlan {}", vlans.join("."));
-            }
-            let _ = write!(text, "{name:<9}{from:<END$}{:<END$}", end_text(own.ends[1]));
+            let interface = match self.interface(own.interface) {
+                Some(name) if self.interfaces.len() > 1 => format!("{name} "),
+                _ => String::new(),
+            };
+            let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
+            let vlans = match vlans[..] {
+                [] => String::new(),
+                _ => format!(" vlan {}", vlans.join(".")),
+            };
+            let taken = interface.len() + vlans.len();
+            let from = self.end_text(own.ends[0], taken);
+            let from = format!("{interface}{from}{vlans}");
+            let to = self.end_text(own.ends[1], 0);
+            let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
             let [there, back] = own.amounts;
             let packets = |amount: Amount| amount.packets;
             let bytes = |amount: Amount| amount.bytes;
@@ -403,6 +433,32 @@ mod tests {
             },
             unix_offset_ns: 1_000,
             ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn names_stand_beside_addresses_in_json_and_for_them_in_the_table() {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let long = "a".repeat(END);
+        // The tags and a space take 12 columns, the port 6, and `…` one.
+        let cut = format!("{}…:40000 vlan 100.5 ", "a".repeat(END - 19));
+        for (name, shown) in [
+            ("one.example", "one.example:40000 vlan 100.5 "),
+            (long.as_str(), cut.as_str()),
+        ] {
+            let mut measured = measured();
+            measured.names.insert(address, name.to_owned());
+            let records = records(9);
+            let json = measured.json(&records).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let of_tcp = &json["flows"][2];
+            assert_eq!(of_tcp["source_name"], name);
+            assert_eq!(of_tcp["source"], "192.0.2.1");
+            assert!(of_tcp.get("destination_name").is_none());
+            let flows = records.listed.iter().map(|own| (own.key, own.counts));
+            let table = measured.table(&conversations::of(flows, Sort::Bytes), 9, None, &records);
+            assert!(table.contains(shown), "{table}");
+            assert!(table.contains(" 192.0.2.2:443 "), "{table}");
         }
     }
 
