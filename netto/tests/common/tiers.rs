@@ -107,6 +107,7 @@ pub const TABLE: &[Row] = &[
     root("running::no_program_is_left_in_the_kernel_after_sigterm").guest(),
     root("pairs::").long("minutes: twenty pairs of runs, to see how often none differs by chance"),
     root("storm::").long("a whole minute of processes that come and go"),
+    root("flow_table::flows_without_room").guest(),
     root("flow_loop::of_100000_").long(
         "half a minute, of a host that loses no packet; two thousand records come back in each run",
     ),

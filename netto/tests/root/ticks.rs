@@ -121,10 +121,11 @@ fn fewer() -> Result<()> {
     let due = SELDOM_HZ * sum.interval_ns as f64 / 1e9;
     let rx = index_of("rx_softirq").context("no such row")?;
     println!("\n{busiest} stacks of at most {due:.0} on the busiest CPU");
-    // Half of the time may be that of the program in user mode; five standard deviations more.
+    // How much of the time is that of the program in user mode depends on the host; five standard
+    // deviations more.
     let most = due + 5.0 * due.sqrt();
     ensure!(
-        (due / 5.0..most).contains(&(busiest as f64)),
+        (due / 20.0..most).contains(&(busiest as f64)),
         "{busiest} of {due}"
     );
     let told = sum

@@ -12,9 +12,9 @@ use crate::api;
 use crate::report::{end_text, protocol_name};
 
 /// Conversations that have a line.
-const LINES: usize = 12;
+const LINES: usize = 5;
 /// Columns for each end.
-const ENDS: usize = 24;
+const ENDS: usize = 23;
 
 /// Adds up the conversations of intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
@@ -65,7 +65,7 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\n{:<ENDS$} {:<ENDS$} {:<12} {:>10} {:>10} {:>10} {:>8} {:>10} {:>8}",
+        "\n{:<ENDS$} {:<ENDS$} {:<10} {:>9} {:>9} {:>8} {:>6} {:>9} {:>6}",
         "conversation of", "and", "service", "MB/s", "packets/s", "rx CPUs", "±", "send CPUs", "±"
     );
     for own in flows.conversations.iter().take(LINES) {
@@ -74,7 +74,7 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
         let margins = [flows.cpu_margin_ns(own), flows.sent_margin_ns(own)];
         let _ = writeln!(
             text,
-            "{one:<ENDS$} {other:<ENDS$} {:<12} {:>10.2} {:>10.0} {:>10} {:>8} {:>10} {:>8}",
+            "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.2} {:>9.0} {:>8} {:>6} {:>9} {:>6}",
             service(own),
             amount.bytes as f64 / 1e6 / seconds,
             amount.packets as f64 / seconds,
@@ -86,7 +86,7 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
     }
     let more = flows.conversations.len().saturating_sub(LINES);
     if more > 0 {
-        let _ = writeln!(text, "and {more} more; --json has them");
+        let _ = writeln!(text, "and {more} more; --format json has them");
     }
     text
 }
@@ -156,7 +156,7 @@ mod tests {
             "–",
         ];
         assert_eq!(first, expected);
-        assert_eq!(lines.last(), Some(&"and 2 more; --json has them"));
+        assert_eq!(lines.last(), Some(&"and 9 more; --format json has them"));
         assert!(summary.json.contains("\"rx_softirq_ns\": 12000000000"));
     }
 
