@@ -89,7 +89,7 @@ fn one_by_one(program: &OwnedFd, frame: impl Fn(u16) -> Vec<u8>) -> Result<f64> 
 fn live(network: &Network, program: &OwnedFd) -> Result<()> {
     let _agent = traffic::agent(&network.left, &["attach", "xdp-pass", "lan"])?;
     let only_passes = flow_runs::program("nettotest_work")?;
-    let path = format!("/var/run/netns/{}", network.right.name());
+    let path = format!("/run/netns/{}", network.right.name());
     let namespace = File::open(&path).with_context(|| format!("cannot open {path}"))?;
     let ratios = std::thread::scope(|scope| {
         let rounds = scope.spawn(|| -> Result<Vec<f64>> {
