@@ -108,6 +108,9 @@ pub const TABLE: &[Row] = &[
     root("pairs::").long("minutes: twenty pairs of runs, to see how often none differs by chance"),
     root("storm::").long("a whole minute of processes that come and go"),
     root("flow_table::flows_without_room").guest(),
+    root("flow_change::rules_").statistics(
+        "a difference of two loads; packets_of_a_log has what is played, offline diff what is compared",
+    ),
     root("flow_loop::of_100000_").long(
         "half a minute, of a host that loses no packet; two thousand records come back in each run",
     ),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::child::{self, Owned};
 use crate::common::http;
@@ -15,11 +16,18 @@ use crate::lab::{Namespace, Network, Wire};
 use crate::trial::Test;
 use crate::{cpus, filters, traffic};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "flow_change::rules_of_a_firewall_are_found_with_traffic_that_a_log_has",
-    tools: &["ip", "nft"],
-    body: rules_are_found,
-}];
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "flow_change::packets_of_a_log_are_those_that_were_seen",
+        tools: &["ip"],
+        body: || played().map(drop),
+    },
+    Test {
+        name: "flow_change::rules_of_a_firewall_are_found_with_traffic_that_a_log_has",
+        tools: &["ip", "nft"],
+        body: rules_are_found,
+    },
+];
 
 /// The part that the rules belong to.
 const PART: &str = "nf_prerouting_v4";
@@ -122,7 +130,8 @@ fn add_rules(to: &Namespace) -> Result<()> {
     ))
 }
 
-fn rules_are_found() -> Result<()> {
+/// A folder with a log of traffic, all of whose packets can be made again.
+fn played() -> Result<(TempDir, PathBuf)> {
     let folder = tempfile::tempdir()?;
     let traffic = folder.path().join("yesterday.log");
     let seen = record(&traffic)?;
@@ -137,7 +146,11 @@ fn rules_are_found() -> Result<()> {
         "{seen} packets: {made}"
     );
     ensure!(packets > 1_000, "hardly anything was recorded: {made}");
+    Ok((folder, traffic))
+}
 
+fn rules_are_found() -> Result<()> {
+    let (folder, traffic) = played()?;
     let network = Network::direct()?;
     let before = measured(&network, &traffic, folder.path().join("before.log"))?;
     add_rules(&network.right)?;

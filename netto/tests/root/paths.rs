@@ -182,7 +182,7 @@ fn bridging() -> Result<()> {
 fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
     cost.is_present(family.forwarding, 0.08)?;
     cost.is_absent(family.other_forwarding, 0.02)?;
-    cost.is_absent(family.local, 0.05)?;
+    cost.is_absent(family.local, 0.1)?;
     cost.is_absent("bridging", 0.02)
 }
 
