@@ -64,6 +64,7 @@ pub struct Flows {
     #[serde(default)]
     pub prefix_bytes: u64,
     /// What samples show of these times, and of sends.
+    #[serde(default)]
     pub sampled: SampledTimes,
     /// Names of hosts of conversations, each address once, if they were asked for and are known.
     #[serde(default)]
@@ -146,6 +147,7 @@ pub struct Conversation {
     /// shared among the packets that it received; `None` where that time is not known.
     pub cpu_ns: Option<u64>,
     /// What samples show of it, and of its sends.
+    #[serde(default)]
     pub sampled: SampledTime,
 }
 
@@ -256,8 +258,8 @@ impl Conversation {
 /// Name of the service at either end, the second before the first, if its port is well known.
 pub fn service_of(protocol: u8, ends: [FlowEnd; 2]) -> Option<&'static str> {
     let [from, to] = ends.map(|end| end.port);
-    let ports = [to, from].into_iter().flatten();
-    ports.filter_map(|port| service(protocol, port)).next()
+    let mut ports = [to, from].into_iter().flatten();
+    ports.find_map(|port| service(protocol, port))
 }
 
 impl Flows {
@@ -285,9 +287,7 @@ impl Flows {
         let found = self.names.iter().find(|own| own.address == address);
         found.map(|own| own.name.as_str())
     }
-}
 
-impl Flows {
     /// Keeps the prefixes with the most packets, in this order.
     pub fn keep_prefixes(&mut self) {
         let size = |own: &FlowPrefix| (Reverse(own.amount.packets), own.source, own.destination);

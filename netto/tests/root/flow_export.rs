@@ -230,17 +230,21 @@ fn live() -> Result<()> {
     Ok(())
 }
 
-/// Has an agent send so many datagrams, and waits until the daemon has counted all so far.
-fn count(daemon: &Daemon, wire: &Wire, packets: u64, all: u64) -> Result<()> {
+/// Has an agent send so many datagrams, and waits until the daemon has counted all so far. Gives their
+/// CPU time so far.
+fn count(daemon: &Daemon, wire: &Wire, packets: u64, all: u64) -> Result<u64> {
     let to = format!("{}:9", wire.nobody);
     traffic::agent_to_end(&wire.inside, &["udp-count", &to, &packets.to_string()])?;
     child::eventually(LIMIT, || {
         let answer = http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()?;
         let own = answer["conversations"].as_array().into_iter().flatten();
         let own = own.filter(|own| own["protocol"] == 17 && own["ends"][1]["port"] == 9);
-        let sent: Option<u64> = own.map(|own| own["sent"]["packets"].as_u64()).sum();
+        let sum = |of: fn(&Value) -> &Value| -> Option<u64> {
+            own.clone().map(|own| of(own).as_u64()).sum()
+        };
+        let sent = sum(|own| &own["sent"]["packets"]);
         ensure!(sent == Some(all), "{sent:?} packets: {answer}");
-        Ok(())
+        sum(|own| &own["cpu_ns"]).with_context(|| format!("no CPU time: {answer}"))
     })
 }
 
@@ -278,7 +282,7 @@ fn later() -> Result<()> {
         Ok(())
     })?;
     // These are under way when the daemon ends.
-    count(&daemon, &wire, 10, 710)?;
+    let counted_ns = count(&daemon, &wire, 10, 710)?;
     let (status, said) = daemon.terminate()?;
     ensure!(status.success(), "{status}: {said}");
     let folder = tempfile::tempdir()?;
@@ -310,6 +314,10 @@ fn later() -> Result<()> {
     }
     ensure!(packets == 710, "{packets} packets: {text}");
     ensure!(cpu_ns > 0, "no CPU time: {text}");
+    ensure!(
+        cpu_ns == counted_ns,
+        "records have {cpu_ns} ns, conversations {counted_ns}"
+    );
     Ok(())
 }
 

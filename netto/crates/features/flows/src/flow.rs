@@ -38,7 +38,8 @@ pub(crate) struct Counts {
     pub dscps: u64,
     /// A bit for each that was seen.
     pub ttls: [u64; 4],
-    /// CPU time of the RX softirq for its packets, nanoseconds; none if it is not known of all.
+    /// CPU time of the RX softirq for packets that are received, or of tasks' sends for those that are
+    /// sent, nanoseconds; none if it is not known of all.
     pub cpu_ns: Option<u64>,
 }
 

@@ -174,10 +174,8 @@ fn times(cpus: &[u32], sections: &Sections, shown: Option<Vec<FlowTime>>) -> Tim
     };
     let shown: Vec<Shown> = shown.into_iter().filter_map(of_flow).collect();
     let evidence = |at: usize| {
-        let basis = sections.owners.as_ref()?.basis.iter();
-        let basis = basis
-            .clone()
-            .find(|own| Some(own.component as usize) == rows[at])?;
+        let mut all = sections.owners.as_ref()?.basis.iter();
+        let basis = all.find(|own| Some(own.component as usize) == rows[at])?;
         let of_it = shown.iter().filter(|own| own.direction == directions[at]);
         let ns = of_it.map(|own| own.ns).sum();
         let part = ns as f64 / basis.total_ns().max(1) as f64;

@@ -9,7 +9,7 @@ use metrics_common::sections::Subnet;
 use serde::Serialize;
 
 use crate::conversations::{Amount, Conversation, EndPoint};
-use crate::flow::Direction;
+use crate::flow::{Direction, Key};
 use crate::kernel::collector::Totals;
 use crate::records::{LeftOut, Records};
 use crate::table::{End, Record};
@@ -48,9 +48,9 @@ struct Json<'a> {
     flows: Vec<Flow<'a>>,
 }
 
-/// Packets of flows for which the table had no room.
+/// Where packets were seen, and their protocol.
 #[derive(Debug, Serialize)]
-struct Prefix<'a> {
+struct Seen<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +59,13 @@ struct Prefix<'a> {
     protocol: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol_name: Option<&'static str>,
+}
+
+/// Packets of flows for which the table had no room.
+#[derive(Debug, Serialize)]
+struct Prefix<'a> {
+    #[serde(flatten)]
+    seen: Seen<'a>,
     source: Subnet,
     destination: Subnet,
     packets: u64,
@@ -71,14 +78,8 @@ struct Prefix<'a> {
 /// A record as JSON. What its protocol does not have is absent.
 #[derive(Debug, Serialize)]
 struct Flow<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<&'static str>,
-    vlans: Vec<u16>,
-    protocol: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protocol_name: Option<&'static str>,
+    #[serde(flatten)]
+    seen: Seen<'a>,
     source: IpAddr,
     destination: IpAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +114,16 @@ impl Measured {
         found.map(|(_, name)| name.as_str())
     }
 
+    fn seen(&self, key: &Key) -> Seen<'_> {
+        Seen {
+            interface: self.interface(key.interface()),
+            direction: key.direction().map(direction_name),
+            vlans: key.vlans().collect(),
+            protocol: key.protocol(),
+            protocol_name: protocol_name(key.protocol()),
+        }
+    }
+
     fn prefixes<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = Prefix<'a>> {
         records
             .prefixes
@@ -120,11 +131,7 @@ impl Measured {
             .filter_map(|(key, (counts, flows))| {
                 let [source, destination] = subnets(key)?;
                 Some(Prefix {
-                    interface: self.interface(key.interface()),
-                    direction: key.direction().map(direction_name),
-                    vlans: key.vlans().collect(),
-                    protocol: key.protocol(),
-                    protocol_name: protocol_name(key.protocol()),
+                    seen: self.seen(key),
                     source,
                     destination,
                     packets: counts.packets,
@@ -166,11 +173,7 @@ impl Measured {
             set.map(|(_, name)| *name).collect()
         };
         Flow {
-            interface: self.interface(key.interface()),
-            direction: key.direction().map(direction_name),
-            vlans: key.vlans().collect(),
-            protocol: key.protocol(),
-            protocol_name: protocol_name(key.protocol()),
+            seen: self.seen(key),
             source: key.source(),
             destination: key.destination(),
             source_name: name(key.source()),
@@ -282,8 +285,7 @@ impl Measured {
         }
         text.push('\n');
         for own in conversations.iter().take(lines) {
-            let number = own.protocol.to_string();
-            let name = protocol_name(own.protocol).unwrap_or(&number);
+            let name = protocol_text(own.protocol);
             let interface = match self.interface(own.interface) {
                 Some(name) if self.interfaces.len() > 1 => format!("{name} "),
                 _ => String::new(),
@@ -310,8 +312,7 @@ impl Measured {
         let mut prefixes: Vec<Prefix<'_>> = self.prefixes(records).collect();
         prefixes.sort_by_key(|own| Reverse(own.packets));
         for own in prefixes.iter().take(lines) {
-            let number = own.protocol.to_string();
-            let name = own.protocol_name.unwrap_or(&number);
+            let name = protocol_text(own.seen.protocol);
             let (from, to) = (own.source.to_string(), own.destination.to_string());
             let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
             for amount in [own.packets, own.bytes] {
@@ -363,6 +364,11 @@ pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
         136 => "udplite",
         _ => return None,
     })
+}
+
+/// Its name, or else its number.
+pub(crate) fn protocol_text(number: u8) -> String {
+    protocol_name(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
 fn direction_name(direction: Direction) -> &'static str {

@@ -9,7 +9,7 @@ use netto_feature::summary::{Summarizer, Summary};
 use netto_questions::figures::cpus;
 
 use crate::api;
-use crate::report::{end_text, protocol_name};
+use crate::report::{end_text, protocol_text};
 
 /// Conversations that have a line.
 const LINES: usize = 5;
@@ -92,8 +92,8 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
 }
 
 fn service(own: &Conversation) -> String {
-    let name = own.service().or_else(|| protocol_name(own.protocol));
-    name.map_or_else(|| own.protocol.to_string(), str::to_owned)
+    let service = own.service().map(str::to_owned);
+    service.unwrap_or_else(|| protocol_text(own.protocol))
 }
 
 #[cfg(test)]

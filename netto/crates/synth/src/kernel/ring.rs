@@ -138,8 +138,8 @@ impl Ring {
         true
     }
 
-    /// Sends, and gives how many frames went. A frame that a device has no room for is available
-    /// for a moment and then requested again, so that none counts before the call is over.
+    /// Sends, and gives how many frames went. If the device has no room for a frame, the kernel marks it
+    /// available for a moment, and then requested again: so frames count when the call is over.
     pub fn flush(&mut self) -> io::Result<usize> {
         let mut sent = 0;
         if let Some(helper) = &self.helper {

@@ -69,8 +69,8 @@ impl Sink {
         }
     }
 
-    /// Whether records wait for a target that fails. There is another datagram for a collector that
-    /// takes datagrams, and another place for a file's next message.
+    /// Whether a message that failed is sent again. A datagram or a message of a file is not: the next
+    /// one may succeed.
     fn is_waited_for(&self) -> bool {
         matches!(self, Sink::Tcp(_))
     }
@@ -210,7 +210,7 @@ impl Sender {
         while let Some(batch) = self.queue.next() {
             self.send(&batch);
         }
-        // A file is free when its next writer comes.
+        // Unlocks a file before its next writer is told that the thread has ended.
         drop(self.sink);
         self.queue.state().has_ended = true;
         self.queue.changed.notify_all();

@@ -3,6 +3,8 @@
 //! Each CPU's time of an event is divided in proportion to its samples of the interval. What is of
 //! samples whose flow is not known is no flow's here.
 
+use std::collections::HashMap;
+
 use metrics_common::sections::OwnerFlow;
 use metrics_common::{Cost, Owners};
 use netto_analysis::tagged::FlowEnds;
@@ -13,8 +15,8 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, Default)]
 struct Samples {
     all: u64,
-    /// By owner and flow.
-    known: FxHashMap<(u32, FlowEnds), u64>,
+    /// By owner and flow. Senders choose the ends: a hash that they cannot foresee.
+    known: HashMap<(u32, FlowEnds), u64>,
 }
 
 impl Samples {
@@ -37,7 +39,7 @@ pub struct OwnedTime {
 
 /// Adds the flows of shown owners to the section, the largest of each.
 pub fn show(times: &[OwnedTime], owners: &mut Owners, place: impl Fn(u32) -> Option<u32>) {
-    let mut sums: FxHashMap<(u32, FlowEnds), u64> = FxHashMap::default();
+    let mut sums: HashMap<(u32, FlowEnds), u64> = HashMap::new();
     for own in times {
         if let Some(owner) = place(own.cause) {
             *sums.entry((owner, own.time.flow)).or_default() += own.time.ns;
