@@ -11,7 +11,7 @@ use self::layers::FileFlags;
 use self::log::{LogArgs, LogCommand};
 use crate::environment;
 use netto_feature::instruments::Feature;
-use netto_feature::values::{host_name, in_range};
+use netto_feature::values::{host_name, in_range, listen_address};
 use netto_flows::FlowsArgs;
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
@@ -155,7 +155,7 @@ pub struct HostArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
     /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
-    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS")]
+    #[arg(short, long, value_parser = listen_address, value_name = "IP", env = "NETTO_ADDRESS")]
     pub address: Option<IpAddr>,
     /// Port to listen on; 0 lets the system choose [default: 10880]
     #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]

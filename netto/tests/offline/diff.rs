@@ -74,6 +74,23 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
     for passing in ["tc_classify>+1pp", "tc_classify<-0.2pp", "tx_syscall>+5%"] {
         said(&["diff", a, b, "--fail-if", passing]);
     }
+    // Networking has become dearer, by the packet and by the byte.
+    let prices = json["prices"].as_array().expect("a list");
+    assert!(!prices.is_empty());
+    for price in prices {
+        let [was, is] = ["a_ns", "b_ns"].map(|side| price[side].as_f64().expect("a number"));
+        let end = |which: usize| price["change_ns"]["interval"][which].as_f64();
+        let (low, high) = (end(0).expect("a number"), end(1).expect("a number"));
+        assert!(is > was && low < is - was && is - was < high, "{price}");
+    }
+    let block = said(&["diff", a, b, "--format", "commit"]);
+    assert!(block.contains("RX softirq, ns/packet"), "{block}");
+    assert!(
+        block
+            .lines()
+            .all(|line| line.is_ascii() && line.len() <= 72),
+        "{block}"
+    );
     let table = said(&["diff", a, b]);
     assert!(
         table.contains("Changed") && table.contains("Within chance"),

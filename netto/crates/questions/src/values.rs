@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
 use std::num::{IntErrorKind, ParseIntError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -63,6 +64,22 @@ pub fn host_name(name: &str) -> Result<String, Refused> {
     Err(Impossible(message).into())
 }
 
+/// The address of an interface to listen on.
+pub fn listen_address(text: &str) -> Result<IpAddr, Refused> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let message = match text.parse::<SocketAddr>() {
+        Ok(both) => format!(
+            "takes an address only: write --address {} --port {}",
+            both.ip(),
+            both.port()
+        ),
+        Err(_) => format!("takes an IP address such as 127.0.0.1 or ::, not \"{text}\""),
+    };
+    Err(Impossible(message).into())
+}
+
 /// A text that `understand` makes something of; nothing at all is left to whoever uses it.
 pub fn understood<T>(
     understand: fn(&str) -> Result<T, String>,
@@ -90,6 +107,22 @@ mod tests {
             ("x", "invalid digit found in string"),
         ] {
             assert_eq!(read(text).unwrap_err().to_string(), told);
+        }
+    }
+
+    #[test]
+    fn an_address_with_a_port_is_told_where_the_port_goes() {
+        for (text, told) in [
+            (
+                "[::1]:999",
+                "takes an address only: write --address ::1 --port 999",
+            ),
+            (
+                "localhost",
+                "takes an IP address such as 127.0.0.1 or ::, not \"localhost\"",
+            ),
+        ] {
+            assert_eq!(listen_address(text).unwrap_err().to_string(), told);
         }
     }
 }

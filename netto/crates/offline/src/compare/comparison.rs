@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::bootstrap::{self, Deviations, Margin};
 use super::side::{About, Cell, Side};
+use super::work::{Price, prices};
 
 /// A component on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -75,6 +76,8 @@ pub struct Comparison {
     pub block_ns: Option<(u64, u64)>,
     /// Components by relevance: significant changes first, then by size.
     pub changes: Vec<Change>,
+    /// CPU time for each packet and byte, of the work that was counted in all intervals.
+    pub prices: Vec<Price>,
     /// Components that cannot be compared.
     pub incomparable: Vec<Incomparable>,
 }
@@ -164,6 +167,7 @@ pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
         blocks: blocks.as_ref().map(|(a, b)| (a.len(), b.len())),
         block_ns: blocks.as_ref().map(|(a, b)| (length(a), length(b))),
         changes,
+        prices: prices(a, b, [alike_a, alike_b]),
         incomparable,
     })
 }

@@ -3,8 +3,12 @@
 //!
 //! A cell is the sum of several intervals; when there are too many cells, neighbours are merged.
 
+use metrics_common::efficiency::whole_work;
+use metrics_common::sections::{Interfaces, SoftnetCount, WorkCount};
 use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
 use serde::Serialize;
+
+use super::work::{WORKS, Work};
 
 /// Number of cells at which neighbours are merged.
 pub const MOST_CELLS: usize = 1_024;
@@ -22,6 +26,8 @@ pub(super) struct Cell {
     pub(super) capacity_ns: u64,
     /// CPU time of each component, nanoseconds.
     pub(super) ns: Vec<u64>,
+    /// Work done, by [`Work`].
+    pub(super) work: [u64; WORKS],
 }
 
 impl Cell {
@@ -31,8 +37,9 @@ impl Cell {
         if self.ns.len() < more.ns.len() {
             self.ns.resize(more.ns.len(), 0);
         }
-        for (sum, ns) in self.ns.iter_mut().zip(&more.ns) {
-            *sum = sum.saturating_add(*ns);
+        let times = self.ns.iter_mut().zip(&more.ns);
+        for (sum, more) in times.chain(self.work.iter_mut().zip(&more.work)) {
+            *sum = sum.saturating_add(*more);
         }
     }
 
@@ -50,6 +57,8 @@ pub struct About {
     pub kernel: String,
     /// netto's version.
     pub version: String,
+    /// Number of CPUs in the last interval.
+    pub cpus: usize,
     /// Begin of the first interval, nanoseconds since the Unix epoch.
     pub from_unix_ns: u64,
     /// End of the last interval, nanoseconds since the Unix epoch.
@@ -72,6 +81,8 @@ pub struct Side {
     /// For each row of the following intervals, its index in `components`.
     places: Vec<Option<usize>>,
     roots: Vec<usize>,
+    /// By [`Work`]: whether it was not counted in some interval.
+    uncounted: [bool; WORKS],
     cells: Vec<Cell>,
     per_cell: u64,
     in_last: u64,
@@ -116,7 +127,14 @@ impl Side {
             interval_ns,
             capacity_ns,
             ns: vec![0; self.components.len()],
+            work: [0; WORKS],
         };
+        for work in Work::ALL {
+            match work_of(snapshot, work) {
+                Some(count) => cell.work[work as usize] = count,
+                None => self.uncounted[work as usize] = true,
+            }
+        }
         for (row, place) in self.places.iter().enumerate() {
             if let (Some(place), Some(ns)) = (*place, cost.total_ns(row)) {
                 // Parts of a plausible whole may still be implausible; they are limited to the
@@ -131,6 +149,7 @@ impl Side {
         if about.intervals == 0 {
             about.from_unix_ns = end.saturating_sub(interval_ns);
         }
+        about.cpus = snapshot.cpus.len();
         about.to_unix_ns = about.to_unix_ns.max(end);
         about.measured_ns = about.measured_ns.saturating_add(interval_ns);
         about.intervals += 1;
@@ -199,8 +218,34 @@ impl Side {
         }
     }
 
+    /// Whether this work was counted in every interval.
+    pub(super) fn counts(&self, work: Work) -> bool {
+        !self.uncounted[work as usize]
+    }
+
     /// The host and the time; `None` without intervals.
     pub fn about(&self) -> Option<&About> {
         (self.about.intervals > 0).then_some(&self.about)
+    }
+}
+
+/// What was done of this work in an interval; `None` if it was not counted.
+fn work_of(snapshot: &Snapshot, work: Work) -> Option<u64> {
+    let traffic = snapshot.sections.traffic.as_ref()?;
+    let both = |one: u64, other: u64| one.saturating_add(other);
+    match work {
+        Work::Packets => {
+            let packets = traffic.softnet_of(SoftnetCount::Packets)?;
+            Some(packets.iter().copied().fold(0, both))
+        }
+        Work::WireBytes => {
+            let wire = traffic.interfaces.as_ref().map(Interfaces::wire)?;
+            Some(both(wire.rx_bytes, wire.tx_bytes))
+        }
+        Work::SocketBytes => {
+            let work = whole_work(snapshot)?;
+            let sent = work.of(WorkCount::BytesSent)?;
+            Some(both(sent, work.of(WorkCount::BytesReceived)?))
+        }
     }
 }

@@ -17,6 +17,7 @@ use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::times::{Moment, Wanted};
 
+mod commit;
 mod flame;
 mod html;
 mod table;
@@ -39,8 +40,9 @@ pub struct DiffArgs {
     /// The measurement to compare with it: LOG, or LOG@FROM..TO
     #[arg(value_name = "B")]
     pub b: LogPart,
-    /// Format of the output: table, json, html (one self-contained page), or folded (sampled stacks
-    /// with the samples of both sides, for differential flame graphs)
+    /// Format of the output: table, json, html (one self-contained page), commit (plain text of 72
+    /// columns, for a commit message), or folded (sampled stacks with the samples of both sides, for
+    /// differential flame graphs)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -66,6 +68,8 @@ pub enum Format {
     Json,
     /// A page
     Html,
+    /// For a commit message
+    Commit,
     /// Stacks for flame graph tools
     Folded,
 }
@@ -231,6 +235,7 @@ fn write(
                 .context("cannot write the stacks")?;
             return output.finish();
         }
+        Format::Commit => commit::text(comparison),
         Format::Json => serde_json::to_string_pretty(comparison)? + "\n",
     };
     let mut output = Output::to(args.output.as_deref())?;

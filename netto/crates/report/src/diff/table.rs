@@ -11,6 +11,8 @@ use netto_questions::times::{length, shown};
 /// Lines for components without a change, or for which it is unknown.
 const OTHERS: usize = 8;
 const NAMES: usize = 30;
+/// What has grown by more was hardly there.
+const MOST_RATIO: f64 = 100.0;
 
 /// The whole comparison.
 pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone) -> String {
@@ -41,7 +43,7 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
         (true, None) => "Whether anything has changed cannot be told",
     });
     for change in &real {
-        line(&row(change));
+        line(&row(comparison, change));
     }
     let shown = others.iter().filter(|change| change.share.value != 0.0);
     let shown: Vec<&&Change> = shown.take(OTHERS).collect();
@@ -49,7 +51,7 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
         line("Within chance");
     }
     for change in &shown {
-        line(&row(change));
+        line(&row(comparison, change));
     }
     if others.len() > shown.len() {
         let most = others
@@ -103,7 +105,27 @@ pub(super) fn certainty(comparison: &Comparison) -> String {
     }
 }
 
-fn row(change: &Change) -> String {
+/// A component's name for people, with that of its parent if it is not the only one of its name.
+pub(super) fn name(comparison: &Comparison, change: &Change) -> String {
+    let labels = |other: &&Change| other.label == change.label;
+    let is_ambiguous = comparison.changes.iter().filter(labels).count() > 1;
+    let is_parent = |other: &&Change| Some(&other.component) == change.parent.as_ref();
+    let parent = comparison.changes.iter().find(is_parent);
+    match parent.filter(|_| is_ambiguous) {
+        Some(parent) => plain(&format!("{} ({})", change.label, parent.label)),
+        None => plain(&change.label),
+    }
+}
+
+/// A relative change, per cent; *new* of what was nothing, or less than a hundredth.
+pub(super) fn relative(ratio: Option<f64>) -> String {
+    match ratio {
+        Some(ratio) if ratio.abs() < MOST_RATIO => format!("{:+.1} %", ratio * 100.0),
+        _ => "new".to_owned(),
+    }
+}
+
+fn row(comparison: &Comparison, change: &Change) -> String {
     let points = |value: f64| format!("{:+.3}", value * 100.0);
     let found = match change.share.interval {
         Some((low, high)) => format!(
@@ -114,14 +136,10 @@ fn row(change: &Change) -> String {
         ),
         None => points(change.share.value),
     };
-    let relative = match change.relative_ratio {
-        Some(ratio) if ratio.abs() < 100.0 => format!("{:+.1} %", ratio * 100.0),
-        Some(ratio) => format!("× {:.0}", ratio + 1.0),
-        None => "new".to_owned(),
-    };
+    let relative = relative(change.relative_ratio);
     format!(
         "  {:width$}{:>8}{:>8}  {found:28}{:>+9.3}{relative:>10}",
-        plain(&change.label),
+        name(comparison, change),
         percent_number(change.a.share_ratio),
         percent_number(change.b.share_ratio),
         change.cpus.value,
