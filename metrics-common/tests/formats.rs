@@ -9,7 +9,7 @@ use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
     About, Attachment, Caused, GroupKind, GroupLatency, Interruption, MissingPoint, OwnerBasis,
-    Packets, PointLatency, Program, Programs,
+    Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -112,6 +112,14 @@ prop_compose! {
         let programs = Programs {
             programs: (0..seed % 64).map(program).collect(), other_cpu_ns: row(9), other_samples: seed,
         };
+        let slow = |number: u64| SlowSoftirq {
+            began_unix_ns: u64::MAX - number, length_ns: seed, cpu: 3, softirq: "NET_RX".into(), samples: 1,
+            part: (number % 2 == 0).then(|| "ü".into()), payer: Owner::single(OwnerKind::Idle),
+            cause: Owner { id: number % 3, comm: "ü\"".into(), ..Owner::single(OwnerKind::Process) },
+        };
+        let slowest = Slowest {
+            softirqs: (0..seed % 11).map(slow).collect(), timed: seed, timed_ns: 1, measured_ns: 2,
+        };
         let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
         let point = |(index, point): (usize, &Point)| PointLatency {
             buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2), lost: row(3),
@@ -146,6 +154,7 @@ prop_compose! {
                 traffic: (seed % 2 != 0).then_some(traffic),
                 drops: power.map(|_| drops),
                 programs: (seed % 3 != 0).then_some(programs),
+                slowest: (seed % 3 != 0).then_some(slowest),
                 latency: (seed % 3 != 0).then_some(latency),
                 own: (seed % 3 != 0).then(|| OwnCost {
                     user_ns: seed,

@@ -12,6 +12,7 @@ pub const FEATURES: &[Feature] = &[
     netto_drops::FEATURE,
     netto_programs::FEATURE,
     netto_owners::FEATURE,
+    netto_slowest::FEATURE,
     netto_latency::FEATURE,
     netto_flows::FEATURE,
     netto_own::FEATURE,

@@ -39,6 +39,7 @@ pub use power::ZonePower;
 pub use programs::{About, Attachment, MOST_PROGRAMS, Packets, Program};
 pub use recorded::{Quantity, Recorded, Unit};
 pub use section::Section;
+pub use slowest::{MOST_SLOWEST, SLOW_NS, SOFTIRQS, SlowSoftirq};
 pub use traffic::{
     Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES, ProtocolCount, SoftnetCount,
     Work, WorkCount,
@@ -202,6 +203,8 @@ sections! {
     drops: Drops,
     /// CPU time of BPF programs.
     programs: Programs,
+    /// The slowest softirqs.
+    slowest: Slowest,
     /// How long packets wait inside the stack.
     latency: Latency,
     /// Who talks to whom.

@@ -132,7 +132,7 @@ impl Owner {
         }
     }
 
-    fn identity(&self) -> Identity<'_> {
+    pub(super) fn identity(&self) -> Identity<'_> {
         (
             self.kind,
             self.id,

@@ -125,6 +125,12 @@ fn role(words: &[String]) -> Result<()> {
         ["frames", device] => flow_table::send_frames(device),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
         ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),
+        ["burn-xdp", device, burn_ns] => hold(burn::attach_xdp(device, burn_ns.parse()?)?),
+        ["udp-bursts", to, count, pause_ms] => {
+            let (to, count) = (to.parse()?, count.parse()?);
+            let pause = Duration::from_millis(pause_ms.parse()?);
+            go_on(|| loads::udp_bursts(to, count, pause))
+        }
         ["udp-paced", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);

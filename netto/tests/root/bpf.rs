@@ -14,7 +14,7 @@ const WORK: usize = 12_000;
 /// The verdict of an XDP program that drops a packet.
 const XDP_DROP: i32 = 1;
 /// The verdict of an XDP program that lets a packet pass.
-const XDP_PASS: i32 = 2;
+pub const XDP_PASS: i32 = 2;
 /// The verdict of a tcx program that has nothing to say.
 pub const TCX_NEXT: i32 = -1;
 
@@ -44,10 +44,20 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
         "xdp-generic" => XdpFlags::SKB_MODE,
         _ => XdpFlags::DRV_MODE,
     };
+    attach_xdp(&object, index, mode).with_context(|| format!("cannot attach by {how}"))?;
+    Ok(object)
+}
+
+fn attach_xdp(object: &Object, index: i32, mode: XdpFlags) -> Result<()> {
     let program = object.progs().next().context("the object has no program")?;
-    Xdp::new(program.as_fd())
-        .attach(index, mode)
-        .with_context(|| format!("cannot attach by {how}"))?;
+    Ok(Xdp::new(program.as_fd()).attach(index, mode)?)
+}
+
+/// Attaches a program to a device's received packets by generic XDP, as long as the device is there.
+pub fn attach_xdp_generic(device: &str, code: &[u8]) -> Result<Object> {
+    let index = device_index(device)?;
+    let object = load("xdp", code)?;
+    attach_xdp(&object, index, XdpFlags::SKB_MODE).context("cannot attach by generic XDP")?;
     Ok(object)
 }
 

@@ -36,14 +36,25 @@ impl Burnt {
 /// Attaches it by tcx to a device's received packets; runs in a process of its own, and ends with
 /// it.
 pub fn attach(device: &str, burn_ns: i32) -> Result<(Object, MapHandle)> {
+    let sums = new_sums()?;
+    let code = burning(burn_ns, sums.as_fd().as_raw_fd(), bpf::TCX_NEXT);
+    Ok((bpf::attach_tcx(device, &code)?, sums))
+}
+
+/// The same by generic XDP, which older kernels have, too; it stays as long as the device.
+pub fn attach_xdp(device: &str, burn_ns: i32) -> Result<(Object, MapHandle)> {
+    let sums = new_sums()?;
+    let code = burning(burn_ns, sums.as_fd().as_raw_fd(), bpf::XDP_PASS);
+    Ok((bpf::attach_xdp_generic(device, &code)?, sums))
+}
+
+fn new_sums() -> Result<MapHandle> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    let sums = MapHandle::create(MapType::Array, Some(SUMS), 4, 16, 1, &options)
-        .context("the kernel refuses a map of sums")?;
-    let code = burning(burn_ns, sums.as_fd().as_raw_fd());
-    Ok((bpf::attach_tcx(device, &code)?, sums))
+    MapHandle::create(MapType::Array, Some(SUMS), 4, 16, 1, &options)
+        .context("the kernel refuses a map of sums")
 }
 
 /// The sums of the program that was attached last.
@@ -69,8 +80,8 @@ pub fn read(sums: &MapHandle) -> Result<Burnt> {
     })
 }
 
-/// Reads the clock until the time is over, adds to the sums, has nothing to say of the packet.
-fn burning(burn_ns: i32, sums: RawFd) -> Vec<u8> {
+/// Reads the clock until the time is over, adds to the sums, lets the packet pass by this verdict.
+fn burning(burn_ns: i32, sums: RawFd, verdict: i32) -> Vec<u8> {
     const CALL: u8 = 0x85;
     const KTIME_GET_NS: i32 = 5;
     const MAP_LOOKUP: i32 = 1;
@@ -108,7 +119,7 @@ fn burning(burn_ns: i32, sums: RawFd) -> Vec<u8> {
         (ATOMIC_ADD, 0, 8, 0, 0),
         (MOVE, 1, 0, 0, 1),
         (ATOMIC_ADD, 0, 1, 8, 0),
-        (MOVE, 0, 0, 0, bpf::TCX_NEXT),
+        (MOVE, 0, 0, 0, verdict),
         (EXIT, 0, 0, 0, 0),
     ];
     let mut code = Vec::new();

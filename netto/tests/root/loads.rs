@@ -87,6 +87,18 @@ pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     })
 }
 
+/// Small packets, so many at once, and a pause.
+pub fn udp_bursts(to: SocketAddr, count: u64, pause: Duration) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(to)?;
+    loop {
+        for _ in 0..count {
+            let _ = socket.send(&[0x55; 64]);
+        }
+        std::thread::sleep(pause);
+    }
+}
+
 /// Receives without ever sleeping.
 pub fn udp_spin_sink(socket: &UdpSocket) -> Result<()> {
     socket.set_nonblocking(true)?;

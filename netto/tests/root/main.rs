@@ -78,6 +78,7 @@ mod quiet;
 mod repeat;
 mod running;
 mod sends;
+mod slowest;
 mod sparse;
 mod sums;
 mod sweep;
@@ -137,6 +138,7 @@ fn main() -> anyhow::Result<ExitCode> {
         hooks::TESTS,
         ticks::TESTS,
         programs::TESTS,
+        slowest::TESTS,
         flow_export::TESTS,
         flow_loop::TESTS,
         flow_cpu::TESTS,

@@ -1,7 +1,9 @@
 //! The made-up owners of the made-up intervals.
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Caused, FlowEnd, Interruption, OwnerBasis, OwnerFlow};
+use metrics_common::sections::{
+    Caused, FlowEnd, Interruption, OwnerBasis, OwnerFlow, SlowSoftirq, Slowest,
+};
 use metrics_common::{Owner, OwnerKind, Owners};
 
 /// A control group, a process in it, and a payer.
@@ -68,5 +70,26 @@ pub fn made_up(sequence: u64) -> Owners {
             ns: 3,
         }],
         owners: vec![group, process, victim, Owner::single(OwnerKind::Nobody)],
+    }
+}
+
+/// A slow softirq of each of these, in each interval.
+pub fn slowest() -> Slowest {
+    let owners = made_up(1).owners;
+    let slow = |(number, cause): (u64, &Owner)| SlowSoftirq {
+        began_unix_ns: 1_700_000_000_000_000_000 + number,
+        length_ns: 1_000_000 - number,
+        cpu: 1,
+        softirq: "NET_RX".to_owned(),
+        part: (number == 0).then(|| "gro".to_owned()),
+        samples: u32::from(number == 0),
+        cause: cause.clone(),
+        payer: Owner::single(OwnerKind::Idle),
+    };
+    Slowest {
+        softirqs: (0..).zip(&owners).map(slow).collect(),
+        timed: 9_000,
+        timed_ns: 500_000_000,
+        measured_ns: 500_000_000,
     }
 }

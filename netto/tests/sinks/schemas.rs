@@ -137,6 +137,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.extend(of_daemon(daemon.address));
     given.push(("owners", asked(daemon.address, "/api/v1/owners")));
     given.push(("programs", asked(daemon.address, "/api/v1/programs")));
+    given.push(("slowest", asked(daemon.address, "/api/v1/slowest")));
     given.push(("latency", asked(daemon.address, "/api/v1/latency")));
     given.push(("flows", asked(daemon.address, "/api/v1/flows?sort=packets")));
     let folder = tempfile::tempdir().expect("a folder");
@@ -154,6 +155,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
     given.push(("programs", asked(demo.address, "/api/v1/programs?last=1s")));
+    given.push(("slowest", asked(demo.address, "/api/v1/slowest?last=1s")));
     given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
     given.push(("flows", asked(demo.address, "/api/v1/flows?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);

@@ -97,6 +97,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             traffic: Some(work::traffic()),
             drops: Some(work::drops()),
             programs: Some(work::programs()),
+            slowest: Some(crate::owners::slowest()),
             latency: Some(work::latency()),
             flows: Some(work::flows()),
             own: Some(OwnCost {

@@ -54,6 +54,7 @@ views!(
     table,
     traffic,
     programs,
+    slowest,
     flows,
     latency,
     flame,

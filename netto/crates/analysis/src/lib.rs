@@ -11,6 +11,7 @@ pub mod flame;
 pub mod found;
 pub mod groups;
 pub mod kernel_counts;
+pub mod long_softirqs;
 pub mod mounts;
 pub mod netlink;
 pub mod pace;

@@ -23,6 +23,12 @@ const ENDS_WORDS: usize = 5;
 /// Most words before a stack's frames: the header, the tag, and the ends of the packet's flow.
 const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS + ENDS_WORDS;
 
+/// Softirqs of a CPU that are kept in an interval.
+const LONG_SOFTIRQS: usize = 10;
+
+/// Length, kind, and what a sample's tag has.
+const LONG_SOFTIRQ_WORDS: usize = 2 + SAMPLE_TAG_WORDS;
+
 /// Size of arrays indexed by kind: a power of two, so that an index can be masked.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
 
@@ -53,6 +59,16 @@ const CONSTANTS: &[Constant] = &[
         about: "RX softirq time on top of the idle task for each packet that is told of.",
     },
     Constant {
+        name: "LONG_SOFTIRQS",
+        value: LONG_SOFTIRQS,
+        about: "Softirqs of a CPU that are kept in an interval: the longest.",
+    },
+    Constant {
+        name: "LONG_SOFTIRQ_WORDS",
+        value: LONG_SOFTIRQ_WORDS,
+        about: "Words of one of them: see long_softirqs.bpf.h.",
+    },
+    Constant {
         name: "TRACE_WORDS",
         value: MAX_FRAMES + HEADER_WORDS,
         about: "Words of the longest trace, its header included.",
@@ -74,6 +90,11 @@ const RECORDS: &[Record] = &[
                 "epoch",
                 1,
                 "States that were parked with tasks in another one are worthless.",
+            ),
+            (
+                "long_set",
+                1,
+                "Where the longest softirqs of CPUs are kept: 0 or 1.",
             ),
         ],
     },
@@ -106,6 +127,11 @@ const RECORDS: &[Record] = &[
                 "state",
                 1,
                 "What the running task is doing: see clock.bpf.h.",
+            ),
+            (
+                "long_above_ns",
+                1,
+                "A softirq that takes longer is kept: see long_softirqs.bpf.h.",
             ),
             ("start_ns", 1, "Value of since_ns when counting began."),
             (
@@ -222,6 +248,18 @@ const RECORDS: &[Record] = &[
                 "Number of the sample of a task that waits to be told of which flow it is; 0 if none does.",
             ),
             ("sending_worker", 1, "That task, as in waiting_worker."),
+        ],
+    },
+    Record {
+        name: "long",
+        about: "The longest softirqs of one CPU: see long_softirqs.bpf.h.",
+        fields: &[
+            ("writing", 1, "1 while its program writes here."),
+            (
+                "kept",
+                2 * LONG_SOFTIRQS * LONG_SOFTIRQ_WORDS,
+                "Two sets of them, in no order.",
+            ),
         ],
     },
     Record {

@@ -254,6 +254,7 @@ impl Source {
             work: &work,
             length_ns,
             seconds,
+            time_unix_ns,
             stacks,
             is_past: self.past_end_ns == 0,
         };

@@ -28,6 +28,8 @@ pub struct Interval<'a> {
     pub length_ns: u64,
     /// Its end on the host's clock, seconds.
     pub seconds: f64,
+    /// Its end, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
     /// Stacks taken on each CPU.
     pub stacks: u64,
     /// Whether the interval is for the history only, which is not read as single snapshots.

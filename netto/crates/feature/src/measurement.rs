@@ -100,6 +100,7 @@ impl SnapshotSource for Snapshots {
         let sections = self.instruments.collect(&mut Tick {
             platform: &mut self.platform,
             now_ns: end.now_ns,
+            time_unix_ns: end.time_unix_ns,
             interval_ns: end.interval_ns,
             cpus: &end.cpus,
             analysis: Vec::new(),

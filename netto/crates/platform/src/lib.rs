@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, ProbeInfo};
+use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, Owner, ProbeInfo};
 
 use netto_analysis::classify::Classifier;
 use netto_analysis::groups::GroupSet;
 use netto_analysis::kernel_counts::context_switches;
+use netto_analysis::long_softirqs::{LongSoftirq, keep_longest};
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::sampler::{Choice, RequestedSampler, Sampler};
@@ -37,6 +38,9 @@ use self::overhead::{IntervalFindings, Overhead, Taken};
 use self::programs::Programs;
 use self::sampled_stacks::SampledStacks;
 use self::symbol_refresh::SymbolRefresh;
+
+/// Most long softirqs of an interval: no more are kept of one CPU.
+pub const MOST_LONG: usize = netto_sys::long_softirqs::MOST;
 
 /// The settings of a measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +80,11 @@ pub struct Platform {
     pub overhead: Overhead,
     /// Of the interval, the time of flows that samples show, where they do.
     pub flow_times: Option<Vec<FlowTime>>,
+    /// The longest softirqs that ended in the interval, by CPU and time, if something wants them
+    /// ([`Readers::long_softirqs`]).
+    pub long_softirqs: Vec<LongSoftirq>,
+    /// For each of these, who caused it and who paid, where that is looked for.
+    pub long_owners: Vec<[Owner; 2]>,
     /// The kernel's BPF programs and the samples in them, once something wants them.
     pub programs: Option<Programs>,
     /// The stacks, for readers of the flame graph between two drains.
@@ -101,7 +110,9 @@ pub struct Tick<'a> {
     pub platform: &'a mut Platform,
     /// Its end, CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// Its length, by the same clock.
+    /// Its end, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// Its length, by the same clock as `now_ns`.
     pub interval_ns: u64,
     /// Its CPUs: the columns of everything per CPU.
     pub cpus: &'a [u32],
@@ -214,6 +225,8 @@ impl Platform {
             has_clock: plan.has_clock,
             overhead,
             flow_times: None,
+            long_softirqs: Vec::new(),
+            long_owners: Vec::new(),
             programs: None,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
@@ -252,6 +265,7 @@ impl Platform {
         let text = self.stat_file.text()?;
         proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
         self.overhead.begin(context_switches(&text), now_ns);
+        self.take_long_softirqs();
         let cpus = self.follow_cpus()?;
         Ok(End {
             sequence: self.sequence,
@@ -260,6 +274,18 @@ impl Platform {
             interval_ns,
             cpus,
         })
+    }
+
+    /// Takes the longest softirqs before the stacks: so all samples of one are among those of its
+    /// interval, or of the one before.
+    fn take_long_softirqs(&mut self) {
+        let found = &mut self.long_softirqs;
+        found.clear();
+        self.long_owners.clear();
+        if let Some(kept) = &self.readers.long_softirqs {
+            kept.take(|own| found.push(own));
+        }
+        keep_longest(found, MOST_LONG);
     }
 
     /// Returns the CPUs of this interval, and starts the sampler on new ones.

@@ -73,6 +73,8 @@ pub struct Overhead {
     pub bias: Bias,
     /// Earliest time at which softirqs may be timed for a moment, to learn it.
     moment_ns: u64,
+    /// Length of the moments that ended in the interval.
+    moments_ns: u64,
     /// The existing groups: the plan's, and those registered by features.
     planned: GroupSet,
     groups: Groups,
@@ -146,6 +148,7 @@ impl Overhead {
                 None => Bias::default(),
             },
             moment_ns: 0,
+            moments_ns: 0,
             planned,
             groups: Groups::default(),
             may_go,
@@ -177,6 +180,14 @@ impl Overhead {
         self.timed
     }
 
+    /// For how long softirqs were timed in an interval of this length.
+    pub fn softirqs_timed_ns(&self, interval_ns: u64) -> u64 {
+        match self.timed.has(Group::Softirqs) {
+            true => interval_ns,
+            false => self.moments_ns.min(interval_ns),
+        }
+    }
+
     /// Opens the accounting of an interval that has just ended, with the host's context switches
     /// since boot.
     pub(super) fn begin(&mut self, switches: Option<u64>, now_ns: u64) {
@@ -190,7 +201,11 @@ impl Overhead {
             _ => None,
         };
         self.kernel.switches = switches;
+        self.moments_ns = 0;
         for window in self.controller.take_windows() {
+            if window.group == Group::Softirqs {
+                self.moments_ns += window.until_ns.saturating_sub(window.from_ns);
+            }
             if let Some(own) = self.groups.of_mut(window.group) {
                 own.end_window(window, self.interrupt_ns);
             }

@@ -28,6 +28,11 @@ impl Control {
         self.record.element(0)[abi::CONTROL_EPOCH].fetch_add(1, SeqCst);
     }
 
+    /// Makes programs keep the longest softirqs in another set; returns the one before.
+    pub(super) fn change_long_set(&self) -> usize {
+        self.record.element(0)[abi::CONTROL_LONG_SET].fetch_xor(1, SeqCst) as usize & 1
+    }
+
     /// The slot that samplers write to.
     pub(super) fn active_slot(&self) -> usize {
         // Only this process writes it.

@@ -1,5 +1,6 @@
 //! The records of each CPU that programs of several objects write: the clock's, followed by that of
-//! samples' tags. Their BPF side is `bpf/clock.bpf.h` and `bpf/owner_tag.bpf.h`.
+//! samples' tags and by that of the longest softirqs. Their BPF side is `bpf/clock.bpf.h`,
+//! `bpf/owner_tag.bpf.h` and `bpf/long_softirqs.bpf.h`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -11,7 +12,7 @@ use libbpf_rs::OpenMapMut;
 use super::abi;
 use super::mapped::MappedArray;
 
-const BYTES: usize = abi::CPU_BYTES + abi::TAG_BYTES;
+const BYTES: usize = abi::CPU_BYTES + abi::TAG_BYTES + abi::LONG_BYTES;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -68,6 +69,14 @@ impl CpuRecords {
     pub(super) fn clock(&self, cpu: usize) -> &[AtomicU64] {
         let words = self.records.element(cpu);
         &words[..words.len().min(abi::CPU_BYTES / 8)]
+    }
+
+    /// The record of a CPU's longest softirqs; empty for an unknown CPU.
+    pub(super) fn longest(&self, cpu: usize) -> &[AtomicU64] {
+        let words = self.records.element(cpu);
+        words
+            .get((abi::CPU_BYTES + abi::TAG_BYTES) / 8..)
+            .unwrap_or_default()
     }
 
     /// Number of sockets and packets that programs have recorded on a CPU for tagging samples.

@@ -63,8 +63,20 @@ impl CpuClocks {
             let pid = if *pid == 0 { u64::MAX } else { u64::from(*pid) };
             record[abi::CPU_KSOFTIRQD_PID].store(pid, Relaxed);
             record[abi::CPU_START_NS].store(now, Relaxed);
+            // None is longer: see `long_softirqs.rs`.
+            record[abi::CPU_LONG_ABOVE_NS].store(u64::MAX, Relaxed);
             record[abi::CPU_SINCE_NS].store(now, Release);
         }
+    }
+
+    /// Softirqs that were timed on all CPUs.
+    pub fn softirqs(&self) -> u64 {
+        let cpus = (0..self.records.possible_cpus()).map(|cpu| self.records.clock(cpu));
+        let counts = cpus.flat_map(|record| {
+            let kinds = (1..=usize::from(SOFTIRQ_VECTORS)).map(|kind| abi::CPU_ENTRIES + kind);
+            kinds.filter_map(|word| record.get(word))
+        });
+        counts.fold(0, |sum, count| sum.wrapping_add(count.load(Relaxed)))
     }
 
     /// Reads the clock of one CPU; `None` for an unknown CPU.

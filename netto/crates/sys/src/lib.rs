@@ -12,6 +12,7 @@ pub mod files;
 pub mod interface_links;
 pub mod interrupts;
 pub mod locks;
+pub mod long_softirqs;
 pub mod mapped;
 pub mod memory;
 pub mod missed;

@@ -20,6 +20,7 @@ use super::control::Control;
 use super::cpu_records::{self, CpuRecords};
 use super::cpu_time::CpuClocks;
 use super::interrupts::NicInterrupts;
+use super::long_softirqs::LongSoftirqs;
 use super::mapped::{self, MappedArray, MappedParts};
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
@@ -79,6 +80,9 @@ pub struct Readers {
     pub controller: ProbeController,
     /// What the programs are told while they run.
     pub control: Arc<Control>,
+    /// The longest softirqs; `None` if none are timed, or they are preempted: what was charged at the
+    /// end of one is then only what it took since it went on.
+    pub long_softirqs: Option<LongSoftirqs>,
     /// Sampled stacks; empty if the plan has no stacks.
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
@@ -155,7 +159,9 @@ impl Session {
             Ok(()) => Some(Samplers::new(sampler_of(&skel)?, frequency_hz)),
             Err(_) => None,
         };
+        let are_whole = plan.has_clock && !plan.is_realtime;
         let readers = Readers {
+            long_softirqs: are_whole.then(|| LongSoftirqs::new(records.clone(), control.clone())),
             clocks,
             records,
             controller: controller.controller(),

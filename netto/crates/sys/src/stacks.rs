@@ -15,7 +15,7 @@ use netto_analysis::tagged::{FlowEnds, Met, SampleTag};
 
 /// How long a flip waits for running samplers. They run with interrupts off for a few microseconds;
 /// only a virtual CPU that is not scheduled takes longer.
-const PATIENCE: Duration = Duration::from_millis(20);
+pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The double buffer.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Trace<'a> {
 }
 
 /// Decodes the output of `netto_write_tag`.
-fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
+pub(super) fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     let word = |at: usize| words[at].load(Relaxed);
     let mut comm = [0; 16];
     comm[..8].copy_from_slice(&word(3).to_ne_bytes());
@@ -165,8 +165,8 @@ impl StackBuffer {
     }
 }
 
-/// Waits until a lane has no writer.
-fn settled(in_flight: &AtomicU64, deadline: Instant) -> bool {
+/// Waits until there is no writer.
+pub(super) fn settled(in_flight: &AtomicU64, deadline: Instant) -> bool {
     while in_flight.load(SeqCst) != 0 {
         if Instant::now() >= deadline {
             return false;

@@ -21,7 +21,8 @@ pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, flow, owner, process, who_runs};
 use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
-use netto_analysis::tagged::{TaggedSample, Tags};
+use netto_analysis::long_softirqs::{LongSoftirq, Tally, place_of};
+use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
@@ -78,6 +79,8 @@ struct WhoseCost {
     idle: IdleShares,
     ranking: Ranking,
     portions: Vec<Portion>,
+    /// Causes of the samples in each long softirq of the interval.
+    long_causes: Vec<Tally<u32>>,
 }
 
 fn level(options: &FeatureOptions) -> OwnerLevel {
@@ -121,14 +124,23 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         idle: IdleShares::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
+        long_causes: Vec::new(),
     }))
 }
 
 impl WhoseCost {
-    /// Adds the interval's samples.
-    fn add_samples(&mut self, overhead: &Overhead, samples: &[TaggedSample], now_ns: u64) {
+    /// Adds the interval's samples, in which these softirqs took long.
+    fn add_samples(
+        &mut self,
+        overhead: &Overhead,
+        long: &[LongSoftirq],
+        samples: &[TaggedSample],
+        now_ns: u64,
+    ) {
+        self.long_causes.clear();
+        self.long_causes.resize_with(long.len(), Tally::default);
         for sample in samples {
-            let runner = self.runner(sample);
+            let runner = self.runner(&sample.tag);
             let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
             // Without its probes, the owner of work for others is unknown; the payer is not.
             let are_asked = || overhead.was_attached(&self.group, sample.tag.time_ns);
@@ -155,6 +167,12 @@ impl WhoseCost {
             } else {
                 cause
             };
+            if !long.is_empty()
+                && matches!(found, Evidence::Socket | Evidence::Interface)
+                && let Some(place) = place_of(long, sample.cpu, sample.tag.time_ns)
+            {
+                self.long_causes[place].add(cause);
+            }
             self.division.add(Attributed {
                 cpu: sample.cpu,
                 event: sample.event,
@@ -200,8 +218,34 @@ impl WhoseCost {
         }
     }
 
-    fn runner(&mut self, sample: &TaggedSample) -> u32 {
-        let task = &sample.tag;
+    /// Cause and payer of each of these softirqs: of most of its samples that tell, or else of the
+    /// packet that it met last.
+    fn name_long(
+        &mut self,
+        overhead: &Overhead,
+        long: &[LongSoftirq],
+        now_ns: u64,
+    ) -> Vec<[Owner; 2]> {
+        let mut named = Vec::with_capacity(long.len());
+        for (place, own) in long.iter().enumerate() {
+            let runner = self.runner(&own.tag);
+            let sampled = self.long_causes.get(place).and_then(Tally::most);
+            let cause = sampled.unwrap_or_else(|| {
+                let causer = match overhead.was_attached(&self.group, own.began_ns()) {
+                    true => owner(&own.tag.last).unwrap_or(Causer::Nobody),
+                    false => Causer::Unknown,
+                };
+                self.number(causer, runner, now_ns)
+            });
+            named.push([cause, runner].map(|who| {
+                let who = self.register.who(who);
+                self.resolver.owner(who, &self.register, now_ns)
+            }));
+        }
+        named
+    }
+
+    fn runner(&mut self, task: &SampleTag) -> u32 {
         let who = who_runs(task, self.level);
         match who {
             OwnerId::Process { .. } => {
@@ -324,7 +368,9 @@ impl Instrument for WhoseCost {
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
         self.flows.begin();
-        self.add_samples(&platform.overhead, tick.samples, now_ns);
+        let long = &platform.long_softirqs;
+        self.add_samples(&platform.overhead, long, tick.samples, now_ns);
+        platform.long_owners = self.name_long(&platform.overhead, long, now_ns);
         self.add_on_idle(now_ns);
         self.idle.begin(tick.interval_ns);
         for &cpu in cpus {

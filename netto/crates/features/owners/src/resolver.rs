@@ -11,7 +11,7 @@ use metrics_common::{Owner, OwnerKind};
 use rustc_hash::FxHashSet;
 
 use super::analysis::owner_table::{OwnerId, OwnerTable, Process};
-use super::analysis::path::{names, shown};
+use super::analysis::path::names;
 use super::analysis::pods::{Pod, number_of};
 use super::analysis::recent::{Recent, is_old};
 use super::analysis::verdict::Socket;
@@ -19,6 +19,7 @@ use super::kernel::cgroups::Cgroups;
 use super::kernel::processes;
 use super::kernel::search::Search;
 use super::question::{Answer, Interface, MOST_ASKED, Question, Subject};
+use netto_analysis::escapes::shown;
 use netto_sys::system::Roots;
 
 /// Most bytes of all paths with their overhead: some 50,000 paths.

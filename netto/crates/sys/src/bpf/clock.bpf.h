@@ -45,6 +45,7 @@ const volatile __u64 netto_possible_cpus = 1;
 struct netto_cpu_records {
 	struct netto_cpu clock;
 	struct netto_tag tag; /* see owner_tag.bpf.h */
+	struct netto_long longest; /* see long_softirqs.bpf.h */
 };
 
 struct netto_cpu_records netto_cpus[1] SEC(".data.cpus");

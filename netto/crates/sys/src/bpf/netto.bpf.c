@@ -7,6 +7,7 @@
  * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
 #include "clock.bpf.h"
+#include "long_softirqs.bpf.h"
 #include "parked.bpf.h"
 #include "sampler.bpf.h"
 
@@ -47,6 +48,8 @@ int BPF_PROG(netto_sirq_out)
 		return 0;
 	charged = netto_transition(cpu, now, below);
 	cpu->entries[kind]++;
+	if (charged > cpu->long_above_ns)
+		netto_keep_long(cpu, kind, charged, now);
 	if (kind != NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
 		return 0;
 	task = bpf_get_current_pid_tgid();

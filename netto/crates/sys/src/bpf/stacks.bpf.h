@@ -107,13 +107,10 @@ static __always_inline __u64 netto_number(struct netto_tag *tag, __u64 waiting)
 	return waiting ? waiting : ++tag->numbered;
 }
 
-static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
+/* The words of a tag that say which task runs. */
+static __always_inline void netto_write_task(struct task_struct *task, __u64 *words)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
-	struct netto_tag *tag = netto_tag_of(cpu);
-	struct netto_met met;
-	__u64 worker;
 
 	words[0] = bpf_get_current_pid_tgid();
 	if (task->flags & PF_KTHREAD)
@@ -121,6 +118,16 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	words[1] = bpf_get_current_cgroup_id();
 	words[2] = leader->start_boottime;
 	bpf_probe_read_kernel(&words[3], 2 * sizeof(__u64), leader->comm);
+}
+
+static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct netto_tag *tag = netto_tag_of(cpu);
+	struct netto_met met;
+	__u64 worker;
+
+	netto_write_task(task, words);
 	words[5] = bpf_ktime_get_ns();
 	words[6] = 0;
 	words[7] = 0;

@@ -336,10 +336,23 @@ impl Worker {
                 // Receiver dropped after its timeout; ignore.
                 Order::Answer(done) => done.send(()).unwrap_or_default(),
                 Order::Moment(group) if !attached.has(group) => {
-                    let group = GroupSet::NONE.with(group);
-                    self.attach(group);
+                    let alone = GroupSet::NONE.with(group);
+                    self.attach(alone);
+                    let from_ns = system::monotonic_ns();
                     thread::sleep(MOMENT);
-                    self.detach(group);
+                    if self.controller.attached().has(group) {
+                        let until_ns = system::monotonic_ns();
+                        let windows = &mut self.controller.state().windows;
+                        windows.push(AttachedWindow {
+                            group,
+                            from_ns,
+                            until_ns,
+                            switch_ns: 0,
+                            changes: 0,
+                            sampling: WindowSampling::default(),
+                        });
+                    }
+                    self.detach(alone);
                 }
                 Order::Moment(_) => {}
                 Order::Calibrate => match self.calibrate() {

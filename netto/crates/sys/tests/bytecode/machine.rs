@@ -61,6 +61,7 @@ impl World {
         record[abi::CPU_START_NS] = now;
         record[abi::CPU_SINCE_NS] = now;
         record[abi::CPU_KSOFTIRQD_PID] = u64::MAX;
+        record[abi::CPU_LONG_ABOVE_NS] = u64::MAX;
         World {
             now,
             record,

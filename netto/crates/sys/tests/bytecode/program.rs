@@ -6,6 +6,9 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarge
 
 use crate::machine::{CONTROL, MAPS, RECORD, RODATA, SLOTS, UNKNOWN};
 
+/// The operation of a call.
+const CALL: u8 = 0x85;
+
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
 pub struct Instruction {
@@ -54,6 +57,10 @@ pub fn of(file: &[u8]) -> Programs {
             };
             let symbol = file.symbol_by_index(symbol).unwrap();
             let place = at as usize / 8;
+            // The machine calls no program of another section: none is long enough to be kept.
+            if code[place].code == CALL {
+                continue;
+            }
             let addend = code[place].value as u64;
             let address = programs.resolve(&file, &symbol, addend);
             code[place].value = address as i32;

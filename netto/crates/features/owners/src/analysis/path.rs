@@ -1,18 +1,10 @@
-//! Parses the path of a control group: container, pod, unit; and escapes unusual names.
+//! Parses the path of a control group: container, pod, unit.
 //!
 //! There is no standard for the names of control groups: each runtime has its convention, which all
 //! tools of this kind know. The innermost container counts, since containers may be nested.
 
-use std::fmt::Write;
-
 use super::pods;
-use netto_analysis::escapes;
-
-/// Longest name shown, bytes.
-pub const LONGEST_SHOWN_BYTES: usize = 256;
-/// Bytes kept of the beginning of a longer one; the rest is its end, which tells more.
-const BEGINNING_BYTES: usize = 96;
-const ELLIPSIS: &str = "…";
+use netto_analysis::escapes::{self, shown};
 
 /// Hexadecimal digits of a container's identity.
 const ID_DIGITS: usize = 64;
@@ -158,68 +150,6 @@ fn contains(part: &[u8], word: &[u8]) -> bool {
 /// Decodes systemd's escapes (`\x2d`).
 fn unescaped(name: &[u8]) -> Vec<u8> {
     escapes::unescaped(name, b"\\x", 2, 16)
-}
-
-/// Bytes as a text that is safe for terminals and pages: invalid bytes, control characters and
-/// marks that change the text's direction become `\xff`, a backslash is doubled. Different short
-/// names stay different; a long one loses its middle.
-pub fn shown(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    // Positions at which the text may be cut.
-    let mut ends = Vec::with_capacity(bytes.len() + 1);
-    ends.push(0);
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' => text.push_str("\\\\"),
-                c if is_confusing(c) => {
-                    push_escaped(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut text, &mut ends);
-                }
-                c => text.push(c),
-            }
-            ends.push(text.len());
-        }
-        push_escaped(chunk.invalid(), &mut text, &mut ends);
-    }
-    cut(text, &ends)
-}
-
-fn push_escaped(bytes: &[u8], text: &mut String, ends: &mut Vec<usize>) {
-    for byte in bytes {
-        // Writing to a text cannot fail.
-        let _ = write!(text, "\\x{byte:02x}");
-        ends.push(text.len());
-    }
-}
-
-/// Control characters, and invisible characters that change how others look.
-fn is_confusing(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
-}
-
-/// The text without its middle if it is too long, cut at two of these ascending positions.
-fn cut(text: String, ends: &[usize]) -> String {
-    if text.len() <= LONGEST_SHOWN_BYTES {
-        return text;
-    }
-    let from = text.len() - (LONGEST_SHOWN_BYTES - BEGINNING_BYTES - ELLIPSIS.len());
-    let until = ends[..ends.partition_point(|end| *end <= BEGINNING_BYTES)].last();
-    let from = ends.get(ends.partition_point(|end| *end < from));
-    let beginning = &text[..until.copied().unwrap_or(0)];
-    let end = &text[from.copied().unwrap_or(text.len())..];
-    format!("{beginning}{ELLIPSIS}{end}")
 }
 
 #[cfg(test)]

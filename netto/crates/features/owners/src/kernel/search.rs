@@ -4,6 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
+use netto_analysis::escapes::shown;
 use netto_sys::cgroups::Handles;
 use netto_sys::system::{Roots, monotonic_ns};
 use rustc_hash::FxHashSet;
@@ -13,7 +14,6 @@ use super::links::{Links, Peer};
 use super::pace::Pace;
 use super::pods::Pods;
 use super::processes::{Processes, Sought};
-use crate::analysis::path::shown;
 use crate::question::{Answer, Interface, MOST_ASKED, Question, Subject};
 
 /// Time between two walks through all groups, nanoseconds.

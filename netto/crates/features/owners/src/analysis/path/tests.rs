@@ -1,5 +1,6 @@
 //! Paths of real hosts, and impossible ones.
 
+use netto_analysis::escapes::{ELLIPSIS, LONGEST_SHOWN_BYTES, is_confusing};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,94 @@
+//! Its question over HTTP: the newest snapshots added up; and its lines in `netto top`.
+
+use metrics_common::Info;
+use metrics_common::Snapshot;
+use metrics_common::sections::Slowest;
+use netto_questions::api::{
+    Answer, Api, Breakdown, Measured, Question, Refusal, Snapshots, absence, json, sum_of,
+};
+use netto_questions::line::{Line, rgb};
+use netto_questions::selection::Selection;
+
+use crate::report;
+
+/// Its section as it is, and `/api/v1/slowest`.
+pub(crate) const API: Api = Api {
+    questions: &[Question {
+        name: crate::NAME,
+        keys: &["last"],
+        answer: Answer::Recent(answer),
+    }],
+    breakdown: Some(Breakdown {
+        key: 'l',
+        name: "slowest",
+        lines,
+    }),
+    ..Api::SECTION
+};
+
+fn answer(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
+    let sum = sum_of(snapshots)?;
+    text(info, sum.and_then(|sum| sum.sections.slowest))
+}
+
+/// The answer, which is also what the terminal gives as JSON.
+pub(crate) fn text(info: &Info, slowest: Option<Slowest>) -> Result<Vec<u8>, Refusal> {
+    json(&Measured::of(info, crate::NAME, slowest))
+}
+
+/// A line for each, whichever component is looked at: what is known of it stands in place of a share.
+fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
+    let line = |key: usize, label: String, words: String| Line {
+        key: key.to_string(),
+        label,
+        color: rgb(""),
+        value: Err(words),
+        has_parts: false,
+        is_chosen: false,
+    };
+    let Some(slowest) = &sum.sections.slowest else {
+        let reason = absence(info, crate::NAME).unwrap_or("not measured in this time");
+        return vec![line(0, "slowest softirqs".to_owned(), reason.to_owned())];
+    };
+    if slowest.softirqs.is_empty() {
+        return vec![line(0, "slowest softirqs".to_owned(), slowest.none())];
+    }
+    let all = slowest.softirqs.iter().enumerate();
+    all.map(|(rank, own)| {
+        let label = format!("{} on CPU {}", own.softirq, own.cpu);
+        line(rank, label, report::words(own))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::{Availability, InstrumentInfo, fixture};
+
+    use super::*;
+    use crate::report::tests::slowest;
+
+    #[test]
+    fn lines_say_what_each_was_or_why_there_are_none() {
+        let mut info = fixture::info();
+        info.instruments = vec![InstrumentInfo {
+            name: "slowest".to_owned(),
+            availability: Availability::missing("not timed"),
+        }];
+        let mut sum = Snapshot::default();
+        assert_eq!(lines(&info, &sum, 0)[0].value, Err("not timed".to_owned()));
+        sum.sections.slowest = Some(Slowest::default());
+        let none = lines(&info, &sum, 0)[0].value.clone().unwrap_err();
+        assert!(none.contains("no softirq took more"), "{none}");
+        sum.sections.slowest = Some(slowest());
+        let [line] = &lines(&info, &sum, 0)[..] else {
+            panic!("one line");
+        };
+        assert_eq!(line.label, "NET_RX on CPU 3");
+        assert!(
+            line.value
+                .as_ref()
+                .is_err_and(|words| words.starts_with("1.2 ms, GRO"))
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Its metrics: how many softirqs were timed, and the slowest of the last minute by vector.
+
+use std::collections::VecDeque;
+
+use metrics_common::Snapshot;
+use metrics_common::sections::SOFTIRQS;
+use netto_metrics::State;
+use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+
+/// What "the last minute" means, nanoseconds.
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// The slow softirqs of the last minute: when each began, its vector and its length.
+#[derive(Debug, Clone, Default)]
+struct LastMinute {
+    softirqs: VecDeque<(u64, usize, u64)>,
+}
+
+impl State for LastMinute {
+    fn add(&mut self, snapshot: &Snapshot, sum: &mut Snapshot) {
+        let slowest = snapshot.sections.slowest.as_ref();
+        for own in slowest.iter().flat_map(|slowest| &slowest.softirqs) {
+            if let Some(vector) = SOFTIRQS.iter().position(|name| *name == own.softirq) {
+                let seen = (own.began_unix_ns, vector, own.length_ns);
+                self.softirqs.push_back(seen);
+            }
+        }
+        let begin_ns = snapshot.time_unix_ns.saturating_sub(MINUTE_NS);
+        self.softirqs.retain(|own| own.0 >= begin_ns);
+        if let Some(slowest) = &mut sum.sections.slowest {
+            slowest.softirqs.clear();
+        }
+    }
+
+    fn copy(&self) -> Box<dyn State> {
+        Box::new(self.clone())
+    }
+}
+
+impl LastMinute {
+    /// The length of the slowest by vector; `None` without one.
+    fn longest_ns(&self, vector: usize) -> Option<u64> {
+        let own = self.softirqs.iter().filter(|own| own.1 == vector);
+        own.map(|own| own.2).max()
+    }
+}
+
+/// What is exported of it.
+pub(crate) const METRICS: Catalogue = Catalogue {
+    state: Some(|| Box::<LastMinute>::default()),
+    ..Catalogue::of(&[
+        Family::counter(
+            "netto_timed_softirqs_total",
+            Unit::Count("softirq"),
+            "Softirqs that were timed from their beginning to their end.",
+            &[],
+            |inputs, out| {
+                if let Some(slowest) = &inputs.sum().sections.slowest {
+                    out.push(&[], Value::Count(slowest.timed));
+                }
+            },
+        ),
+        Family::gauge(
+            "netto_slowest_softirq_seconds",
+            Unit::Seconds,
+            "Length of the slowest softirq of the last minute, by the kernel's name; absent where \
+             none of those that were timed took more than 100 microseconds.",
+            &["softirq"],
+            |inputs, out| {
+                let Some(last) = inputs.totals.state::<LastMinute>() else {
+                    return;
+                };
+                for (vector, name) in SOFTIRQS.iter().enumerate() {
+                    if let Some(ns) = last.longest_ns(vector) {
+                        out.push(&[name], Value::Nanoseconds(ns));
+                    }
+                }
+            },
+        ),
+    ])
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::slowest;
+
+    #[test]
+    fn the_slowest_of_a_minute_is_forgotten_after_it_and_the_sum_has_no_list() {
+        let mut last = LastMinute::default();
+        let mut own = slowest();
+        let began_ns = own.softirqs[0].began_unix_ns;
+        let mut sum = Snapshot::default();
+        for (after_s, length_ns, expected) in [
+            (1, 500_000, 500_000),
+            (30, 300_000, 500_000),
+            (62, 200_000, 300_000),
+        ] {
+            let time_unix_ns = began_ns + after_s * 1_000_000_000;
+            own.softirqs[0].length_ns = length_ns;
+            own.softirqs[0].began_unix_ns = time_unix_ns - 1_000_000_000;
+            let mut snapshot = Snapshot {
+                time_unix_ns,
+                ..Snapshot::default()
+            };
+            snapshot.sections.slowest = Some(own.clone());
+            sum.add(&snapshot);
+            last.add(&snapshot, &mut sum);
+            assert_eq!(last.longest_ns(3), Some(expected), "after {after_s} s");
+            assert_eq!(last.longest_ns(1), None);
+        }
+        let sum = sum.sections.slowest.unwrap();
+        assert_eq!((sum.softirqs.len(), sum.timed), (0, 120));
+    }
+}

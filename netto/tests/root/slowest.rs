@@ -1,0 +1,172 @@
+//! Softirqs of known length: bursts of packets, for each of which a program takes a set time, handed
+//! to a CPU on which a process of another group always runs.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use metrics_common::sections::{SlowSoftirq, Slowest};
+use metrics_common::{Availability, OwnerKind};
+
+use crate::burn;
+use crate::child::Owned;
+use crate::cpus;
+use crate::daemon::Daemon;
+use crate::flows::{OTHER_CPU, RECEIVING_CPU, agent, needs_two_cpus, often, steer};
+use crate::follow::Followed;
+use crate::groups::Group;
+use crate::guest;
+use crate::lab::Network;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "slowest::a_softirq_of_known_length_has_its_cpu_part_and_owners",
+        tools: &["ip"],
+        body: known,
+    },
+    Test {
+        name: "slowest::without_owners_the_interrupted_process_is_known_and_the_cause_is_not",
+        tools: &["ip"],
+        body: without_owners,
+    },
+    Test {
+        name: "slowest::where_softirqs_are_sampled_there_is_no_list_but_a_reason",
+        tools: &[],
+        body: sampled,
+    },
+];
+
+const PORT: u16 = 6001;
+/// Packets of a burst: one softirq takes them all, and ends before the kernel would end it.
+const BURST: u64 = 16;
+/// Until a burst has come as it should.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// Bursts, a process that they interrupt, and one that receives them.
+struct Bursts {
+    _network: Network,
+    burner: Group,
+    receiver: Group,
+    _sender: Group,
+    sums: libbpf_rs::MapHandle,
+    // Ended before their groups are removed.
+    agents: Vec<Owned>,
+}
+
+impl Drop for Bursts {
+    fn drop(&mut self) {
+        self.agents.clear();
+    }
+}
+
+impl Bursts {
+    fn new() -> Result<Self> {
+        needs_two_cpus()?;
+        let network = Network::direct()?;
+        steer(&network.right, "lan")?;
+        let [burner, receiver, sender] = ["burner", "receiver", "sender"].map(Group::new);
+        let (burner, receiver, sender) = (burner?, receiver?, sender?);
+        let burn_ns = if guest::is_one() { "250000" } else { "100000" };
+        let program = traffic::agent(&network.right, &["burn-xdp", "lan", burn_ns])?;
+        let to = format!("{}:{PORT}", network.right_v4);
+        let spin = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
+        let sink = agent(&receiver, &network.right, OTHER_CPU, &["udp-sink", &to])?;
+        let words = ["udp-bursts", &to, &BURST.to_string(), "50"];
+        let bursts = agent(&sender, &network.left, OTHER_CPU, &words)?;
+        let agents = vec![bursts, sink, spin, program];
+        let sums = burn::sums()?;
+        Ok(Bursts {
+            _network: network,
+            burner,
+            receiver,
+            _sender: sender,
+            sums,
+            agents,
+        })
+    }
+
+    /// Waits for an interval whose slowest softirq is as it should be.
+    fn wait_for(
+        &self,
+        followed: &mut Followed,
+        is_it: impl Fn(&SlowSoftirq) -> bool,
+    ) -> Result<(Slowest, u64)> {
+        let deadline = Instant::now() + LIMIT;
+        let mut seen: Option<Slowest> = None;
+        while Instant::now() < deadline {
+            let snapshot = followed.next()?;
+            let slowest = snapshot.sections.slowest.context("no section")?;
+            ensure!(slowest.measured_ns == snapshot.interval_ns, "{slowest:?}");
+            let lengths: Vec<u64> = slowest.softirqs.iter().map(|own| own.length_ns).collect();
+            ensure!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
+            ensure!(slowest.timed >= lengths.len() as u64, "{slowest:?}");
+            let burnt = burn::read(&self.sums)?;
+            let burst_ns = burnt.time_ns / burnt.packets.max(1) * BURST;
+            let is_as_long =
+                |own: &SlowSoftirq| own.length_ns >= burst_ns / 2 && own.length_ns <= 2 * burst_ns;
+            if slowest
+                .softirqs
+                .first()
+                .is_some_and(|own| is_as_long(own) && is_it(own))
+            {
+                return Ok((slowest, burst_ns));
+            }
+            if !slowest.softirqs.is_empty() {
+                seen = Some(slowest);
+            }
+        }
+        bail!("none is as it should be: {seen:#?}")
+    }
+}
+
+fn known() -> Result<()> {
+    let begun = SystemTime::now();
+    let bursts = Bursts::new()?;
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    // netto itself is not to be interrupted instead.
+    cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
+    let (cause, payer) = (bursts.receiver.path(), bursts.burner.path());
+    let (slowest, burst_ns) = bursts.wait_for(&mut followed, |own| {
+        own.cpu == RECEIVING_CPU
+            && own.softirq == "NET_RX"
+            && own.part.as_deref() == Some("xdp_generic")
+            && own.payer.cgroup == payer
+            && own.cause.cgroup == cause
+    })?;
+    println!("\n{burst_ns} ns in truth, {:#?}", slowest.softirqs[0]);
+    let began_ns = slowest.softirqs[0].began_unix_ns;
+    let unix_ns = |time: SystemTime| -> Result<u64> {
+        Ok(time.duration_since(UNIX_EPOCH)?.as_nanos() as u64)
+    };
+    let (first_ns, last_ns) = (unix_ns(begun)?, unix_ns(SystemTime::now())?);
+    ensure!((first_ns..last_ns).contains(&began_ns), "{began_ns}");
+    ensure!(slowest.timed_ns == slowest.measured_ns, "{slowest:?}");
+    Ok(())
+}
+
+fn without_owners() -> Result<()> {
+    let bursts = Bursts::new()?;
+    let mut followed = Followed::start_with(&often("none"))?;
+    cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
+    let spinning = bursts.agents[2].pid();
+    bursts.wait_for(&mut followed, |own| {
+        own.softirq == "NET_RX"
+            && own.cause.kind == OwnerKind::Unknown
+            && own.payer.kind == OwnerKind::Process
+            && own.payer.pid == spinning
+    })?;
+    Ok(())
+}
+
+fn sampled() -> Result<()> {
+    let daemon = Daemon::start(&["--method", "sampling"])?;
+    let info = daemon.info()?;
+    let own = info.instruments.iter().find(|own| own.name == "slowest");
+    let own = own.context("the feature is not known")?;
+    let Availability::Unavailable { reason } = &own.availability else {
+        bail!("{own:?}");
+    };
+    ensure!(reason.contains("sampled"), "{reason}");
+    Ok(())
+}

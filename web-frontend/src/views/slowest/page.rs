@@ -1,0 +1,52 @@
+//! The list of slow softirqs in the document.
+
+use std::rc::Rc;
+
+use metrics_common::Snapshot;
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::minute::Minute;
+use super::table;
+use crate::state::Keys;
+use crate::timeline;
+use crate::view::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Slowest::default())
+}
+
+#[derive(Default)]
+struct Slowest {
+    minute: Minute,
+    written: String,
+}
+
+impl Keys for Slowest {}
+
+impl View for Slowest {
+    fn receive(&mut self, snapshot: &Snapshot) {
+        self.minute.push(snapshot);
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        // The page is paused.
+        if scene.shown.sequence != scene.now.sequence {
+            return Ok(());
+        }
+        let slowest = self.minute.sum();
+        scene
+            .dom
+            .set_hidden("slowest", slowest.softirqs.is_empty())?;
+        let basis = format!("of the last minute, {}", slowest.basis());
+        scene.dom.set_text("slowest-basis", &basis)?;
+        let offset_ms = scene.dom.clock_offset_ms();
+        let html = table::of(&slowest, |ms| timeline::clock(ms, offset_ms, true));
+        if self.written != html {
+            scene.dom.element("slowest-table")?.set_inner_html(&html);
+            self.written = html;
+        }
+        Ok(())
+    }
+}
