@@ -13,6 +13,7 @@ pub const FEATURES: &[Feature] = &[
     netto_programs::FEATURE,
     netto_owners::FEATURE,
     netto_slowest::FEATURE,
+    netto_intruders::FEATURE,
     netto_latency::FEATURE,
     netto_flows::FEATURE,
     netto_own::FEATURE,

@@ -48,6 +48,9 @@ pub struct Options {
     /// with a /, which they find in /root
     #[arg(long = "tool", value_name = "PROGRAM")]
     tools: Vec<String>,
+    /// Words for the command line of the guests' kernels, such as "isolcpus=1 nohz_full=1"
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
     /// Arguments for the tests, e.g. part of a test's name
     #[arg(last = true)]
     args: Vec<String>,
@@ -69,6 +72,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         programs: &programs,
         args: &args,
         tools: &options.tools,
+        append: &options.append,
         icount: options.icount || options.update_docs,
     };
     let mut tally = Tally::default();
@@ -100,6 +104,7 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
         programs: &Programs::build(root)?,
         args: &[],
         tools: &[],
+        append: "",
         icount: false,
     };
     for (kernel, report) in side_by_side(root, kernels::MATRIX, &wanted, tally)? {
@@ -122,6 +127,7 @@ pub fn beside_bpftrace(root: &Path, tally: &mut Tally) -> Result<()> {
         programs: &Programs::build(root)?,
         args: &[BESIDE_BPFTRACE.to_owned()],
         tools: &["bpftrace".to_owned()],
+        append: "",
         icount: true,
     };
     side_by_side(root, &[Kernel::V6_12], &wanted, tally).map(drop)
@@ -134,6 +140,8 @@ struct Wanted<'a> {
     args: &'a [String],
     /// More programs of this machine.
     tools: &'a [String],
+    /// More words for the kernel's command line.
+    append: &'a str,
     /// Whether a nanosecond is an instruction.
     icount: bool,
 }
@@ -197,6 +205,7 @@ fn guest(
         file_system: &file_system,
         console: &folder.join(format!("{}.console", kernel.name())),
         icount: wanted.icount,
+        append: wanted.append,
         cpus: None,
         limit: if wanted.icount { ICOUNT_LIMIT } else { LIMIT },
     };
@@ -264,6 +273,7 @@ impl Bench<'_> {
             file_system: &file_system,
             console: &folder.join(format!("{name}.console")),
             icount: self.counts_instructions(),
+            append: "",
             cpus: Some(self.cpus),
             limit: if self.counts_instructions() {
                 ICOUNT_LIMIT

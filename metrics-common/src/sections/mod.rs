@@ -28,6 +28,7 @@ pub use flows::{
     Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, HostName, MOST_CONVERSATIONS,
     MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,
 };
+pub use intruders::{Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
@@ -205,6 +206,8 @@ sections! {
     programs: Programs,
     /// The slowest softirqs.
     slowest: Slowest,
+    /// Softirqs on CPUs that are meant to be quiet.
+    intruders: Intruders,
     /// How long packets wait inside the stack.
     latency: Latency,
     /// Who talks to whom.

@@ -142,6 +142,33 @@ impl Owner {
         )
     }
 
+    /// Its kind in metrics. Processes have no series of their own: they count in their group's.
+    pub fn series_kind(&self) -> &'static str {
+        match self.kind {
+            OwnerKind::Cgroup => "cgroup",
+            OwnerKind::Process if self.id == 0 && self.cgroup.is_empty() => "process",
+            OwnerKind::Process => "cgroup",
+            OwnerKind::Interface => "interface",
+            OwnerKind::Nobody => "nobody",
+            OwnerKind::Unknown => "unknown",
+            // Time of forgotten owners still belongs to the interval.
+            OwnerKind::Other | OwnerKind::Forgotten => "other",
+            OwnerKind::Idle => "idle",
+            OwnerKind::Kernel => "kernel",
+        }
+    }
+
+    /// Its labels in metrics: owner, cgroup, container, pod and namespace.
+    pub fn series_labels(&self) -> [&str; 5] {
+        [
+            self.series_kind(),
+            &self.cgroup,
+            &self.container,
+            &self.pod,
+            &self.namespace,
+        ]
+    }
+
     /// Its name for people: the shortest unambiguous one.
     pub fn label(&self) -> String {
         let short = |id: &str| id.chars().take(12).collect::<String>();

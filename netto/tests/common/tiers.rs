@@ -181,6 +181,12 @@ pub const TABLE: &[Row] = &[
     root("latency::every_point").guest(),
     root("latency::of_more_datagrams").guest(),
     root("latency::the_clock_is_set").guest(),
+    root("intruders::packets_steered").guest(),
+    root("intruders::on_a_cpu")
+        .long("needs a guest of `cargo xtask vm --append isolcpus=1`; packets_steered needs none"),
+    root("stall::").statistics(
+        "statistics of a quiet host; owners' accounts have their sums, and resolver reads the kernel's",
+    ),
     root("changes::").guest(),
     root("kernels::").guest(),
 ];

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::uring::Worker;
 use crate::{
     bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth, latency_talk,
-    loads, messages, uring,
+    loads, messages, stall, uring,
 };
 
 /// No agent outlives this.
@@ -118,6 +118,10 @@ fn role(words: &[String]) -> Result<()> {
         ["spin-modestly"] => {
             cpus::be_modest()?;
             go_on(spin_one)
+        }
+        ["gaps", seconds] => {
+            let length = Duration::from_secs(seconds.parse()?);
+            go_on(|| stall::watch_gaps(length))
         }
         ["spin-one"] => go_on(spin_one),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),

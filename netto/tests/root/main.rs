@@ -51,6 +51,7 @@ mod hidden;
 mod hooks;
 mod hostile;
 mod idle;
+mod intruders;
 mod kernels;
 mod lab;
 mod lab_itself;
@@ -80,6 +81,7 @@ mod running;
 mod sends;
 mod slowest;
 mod sparse;
+mod stall;
 mod sums;
 mod sweep;
 mod synth;
@@ -160,6 +162,8 @@ fn main() -> anyhow::Result<ExitCode> {
         changes::TESTS,
         synth::TESTS,
         synth_memory::TESTS,
+        intruders::TESTS,
+        stall::TESTS,
         browser::TESTS,
     ]
     .into_iter()

@@ -98,6 +98,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             drops: Some(work::drops()),
             programs: Some(work::programs()),
             slowest: Some(crate::owners::slowest()),
+            intruders: Some(work::intruders()),
             latency: Some(work::latency()),
             flows: Some(work::flows()),
             own: Some(OwnCost {

@@ -1,15 +1,18 @@
 //! The work of the made-up host: packets of an interface with an odd name, some dropped, and how
 //! long others waited.
 
+use metrics_common::component::index_of;
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
     About, Amount, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency, HostName,
-    MissingPoint, PointLatency, Program, Programs, SampledTime, SampledTimes, Subnet,
+    Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program, Programs, QuietCpu,
+    QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
     Latency, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
 };
+use metrics_common::{Owner, OwnerKind};
 
 /// How long an interval is.
 pub const INTERVAL_NS: u64 = 50_000_000;
@@ -150,6 +153,36 @@ pub fn programs() -> Programs {
         }],
         other_cpu_ns: vec![0, 500_000],
         other_samples: 1,
+    }
+}
+
+/// A group's softirqs on a CPU of another's cpuset, in each interval.
+pub fn intruders() -> Intruders {
+    let group = |path: &str| Owner {
+        cgroup: path.to_owned(),
+        ..Owner::single(OwnerKind::Cgroup)
+    };
+    Intruders {
+        cpus: vec![QuietCpu {
+            cpu: 1,
+            why: vec![Quietness {
+                kind: QuietKind::Cpuset,
+                cpuset: "/quiet".to_owned(),
+            }],
+            ways: vec!["RPS of eth0 rx-0".to_owned()],
+        }],
+        intrusions: vec![Intrusion {
+            cpu: 1,
+            event: index_of("rx_softirq").expect("a row") as u32,
+            cause: group("/noisy"),
+            victim: group("/quiet"),
+            ns: 40_000,
+        }],
+        origins: vec![Origin {
+            owner: group("/noisy"),
+            cpu: 0,
+            ns: 9_000,
+        }],
     }
 }
 

@@ -55,6 +55,7 @@ views!(
     traffic,
     programs,
     slowest,
+    intruders,
     flows,
     latency,
     flame,

@@ -29,6 +29,8 @@ pub struct Boot<'a> {
     pub console: &'a Path,
     /// Whether time is to be counted in instructions.
     pub icount: bool,
+    /// More words for the kernel's command line.
+    pub append: &'a str,
     /// CPUs, where the usual number is not meant: two, or one if instructions are counted.
     pub cpus: Option<u32>,
     /// When the guest is killed.
@@ -118,7 +120,10 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         .arg("-initrd")
         .arg(boot.file_system)
         // A panic ends the guest at once instead of waiting for somebody to read it.
-        .args(["-append", "console=ttyS0 panic=-1"])
+        .args([
+            "-append",
+            &format!("console=ttyS0 panic=-1 {}", boot.append),
+        ])
         .arg("-serial")
         .arg(console)
         .args(["-serial", "stdio"])

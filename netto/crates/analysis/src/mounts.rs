@@ -5,10 +5,29 @@ use super::escapes::unescaped;
 /// The mount point of control groups of version 2; preferably one of the hierarchy's root, and one
 /// below `below`.
 pub fn cgroup2_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
+    best_mount(mountinfo, below, |kind, _| kind == b"cgroup2")
+}
+
+/// The same of the cpusets of version 1.
+pub fn cpuset_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
+    best_mount(mountinfo, below, |kind, options| {
+        let mut options = options.split(|c| *c == b',');
+        kind == b"cgroup" && options.any(|option| option == b"cpuset")
+    })
+}
+
+/// The best mount whose type and options are meant.
+fn best_mount(
+    mountinfo: &[u8],
+    below: &[u8],
+    is_meant: impl Fn(&[u8], &[u8]) -> bool,
+) -> Option<Vec<u8>> {
     let mounts = mountinfo.split(|c| *c == b'\n').filter_map(|line| {
         let words: Vec<&[u8]> = line.split(|c| *c == b' ').collect();
         let end_of_options = words.iter().position(|word| *word == b"-")?;
-        if *words.get(end_of_options + 1)? != b"cgroup2" {
+        let kind = words.get(end_of_options + 1)?;
+        let options = words.get(end_of_options + 3).copied().unwrap_or_default();
+        if !is_meant(kind, options) {
             return None;
         }
         let (root, point) = (*words.get(3)?, without_octal(words.get(4)?));
@@ -52,6 +71,12 @@ mod tests {
             cgroup2_mount(hybrid, b"/s").unwrap(),
             b"/s/fs/cgroup/unified"
         );
+        assert_eq!(cpuset_mount(hybrid, b"/s"), None);
+        let cpusets = b"33 31 0:30 / /s/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset,noprefix\n";
+        assert_eq!(
+            cpuset_mount(cpusets, b"/s").unwrap(),
+            b"/s/fs/cgroup/cpuset"
+        );
         let several = b"1 2 0:3 /../.. /s/fs/cgroup rw - cgroup2 cgroup rw\n\
             1 2 0:3 / /other rw - cgroup2 cgroup rw\n\
             1 2 0:3 / /host/s/fs\\040x/cgroup rw - cgroup2 cgroup rw\n\
@@ -70,9 +95,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = cgroup2_mount(&text, b"/s");
+            let _ = (cgroup2_mount(&text, b"/s"), cpuset_mount(&text, b"/s"));
             let with_words = [b"1 1 0:1 / \\", text.as_slice(), b" - cgroup2 "].concat();
             let _ = cgroup2_mount(&with_words, b"");
+            let with_words = [b"1 1 0:1 / /a - cgroup c ", text.as_slice()].concat();
+            let _ = cpuset_mount(&with_words, b"");
         }
     }
 }

@@ -85,6 +85,10 @@ pub struct Platform {
     pub long_softirqs: Vec<LongSoftirq>,
     /// For each of these, who caused it and who paid, where that is looked for.
     pub long_owners: Vec<[Owner; 2]>,
+    /// CPUs of which [`Platform::taken_there`] is wanted, ascending.
+    pub watched_cpus: Vec<u32>,
+    /// Of the interval, softirq time on these CPUs whose cause and payer were found.
+    pub taken_there: Vec<TakenThere>,
     /// The kernel's BPF programs and the samples in them, once something wants them.
     pub programs: Option<Programs>,
     /// The stacks, for readers of the flame graph between two drains.
@@ -133,6 +137,21 @@ pub struct FlowTime {
     /// Which flow.
     pub flow: FlowEnds,
     /// Nanoseconds; all of a CPU sum to at most the event's time there.
+    pub ns: u64,
+}
+
+/// Softirq time on one of [`Platform::watched_cpus`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenThere {
+    /// The CPU.
+    pub cpu: u32,
+    /// Row of the event.
+    pub event: usize,
+    /// Who caused it.
+    pub cause: Owner,
+    /// Who was interrupted.
+    pub payer: Owner,
+    /// Nanoseconds; all of a CPU and event sum to at most the event's time there.
     pub ns: u64,
 }
 
@@ -227,6 +246,8 @@ impl Platform {
             flow_times: None,
             long_softirqs: Vec::new(),
             long_owners: Vec::new(),
+            watched_cpus: Vec::new(),
+            taken_there: Vec::new(),
             programs: None,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),

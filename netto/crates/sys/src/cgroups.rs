@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::read_bytes;
 use super::system::Roots;
-use netto_analysis::mounts::cgroup2_mount;
+use netto_analysis::mounts::{self, cgroup2_mount};
 
 const MOST_MOUNTS_BYTES: u64 = 16 << 20;
 /// `FILEID_KERNFS` of the kernel's `exportfs.h`.
@@ -24,8 +24,23 @@ const REMOVED: &[u8] = b" (deleted)";
 /// # Errors
 /// If the list of mounts cannot be read.
 pub fn mount(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
+    found(roots, cgroup2_mount)
+}
+
+/// The mount point of the cpusets of version 1; `None` if they are not mounted.
+///
+/// # Errors
+/// If the list of mounts cannot be read.
+pub fn cpuset_mount(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
+    found(roots, mounts::cpuset_mount)
+}
+
+fn found(
+    roots: &Roots,
+    find: fn(&[u8], &[u8]) -> Option<Vec<u8>>,
+) -> anyhow::Result<Option<PathBuf>> {
     let text = read_bytes(&roots.proc_root.join("self/mountinfo"), MOST_MOUNTS_BYTES)?;
-    let mount = cgroup2_mount(&text, roots.sys_root.as_os_str().as_bytes());
+    let mount = find(&text, roots.sys_root.as_os_str().as_bytes());
     Ok(mount.map(|path| PathBuf::from(OsString::from_vec(path))))
 }
 

@@ -5,7 +5,7 @@
 //! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
 use metrics_common::component::index_of_source;
-use metrics_common::sections::{Caused, Interruption};
+use metrics_common::sections::{Caused, Interruption, event_of};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
@@ -26,7 +26,7 @@ use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
-use netto_platform::{Platform, Tick};
+use netto_platform::{Platform, TakenThere, Tick};
 
 pub mod analysis;
 mod api;
@@ -283,8 +283,14 @@ impl WhoseCost {
         }
     }
 
-    /// The section, from the divided time.
-    fn section(&mut self, columns: usize, flows: &[OwnedTime], now_ns: u64) -> Owners {
+    /// The section, from the divided time, and the softirqs of those CPUs that are watched.
+    fn section(
+        &mut self,
+        cpus: &[u32],
+        watched: &[u32],
+        flows: &[OwnedTime],
+        now_ns: u64,
+    ) -> (Owners, Vec<TakenThere>) {
         for portion in &self.portions {
             self.ranking.add(portion.pair.cause, portion.ns);
             if portion.pair.payer != portion.pair.cause {
@@ -298,6 +304,7 @@ impl WhoseCost {
         let mut places: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rows: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         let mut pairs: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+        let mut there: FxHashMap<(u32, usize, u32, u32), u64> = FxHashMap::default();
         for portion in &self.portions {
             let [cause, payer] = [portion.pair.cause, portion.pair.payer].map(|who| {
                 *places.entry(who).or_insert_with(|| {
@@ -313,13 +320,18 @@ impl WhoseCost {
                 owners.caused.push(Caused {
                     owner: cause,
                     component: portion.leaf as u32,
-                    cpu_ns: vec![0; columns],
+                    cpu_ns: vec![0; cpus.len()],
                 });
                 owners.caused.len() - 1
             });
             owners.caused[row].cpu_ns[portion.column] += portion.ns;
             if takes(portion.leaf) {
                 *pairs.entry((cause, payer)).or_default() += portion.ns;
+                let cpu = cpus[portion.column];
+                if watched.binary_search(&cpu).is_ok() {
+                    let place = (cpu, event_of(portion.leaf), cause, payer);
+                    *there.entry(place).or_default() += portion.ns;
+                }
             }
         }
         let shown_at = |cause: u32| {
@@ -340,7 +352,17 @@ impl WhoseCost {
             .map(|owner| self.resolver.irq_pressure_ns(owner))
             .collect();
         self.resolver.forget_pressure(&owners.owners);
-        owners
+        let owner = |place: u32| owners.owners[place as usize].clone();
+        let there = there.into_iter();
+        let there = there.map(|((cpu, event, cause, payer), ns)| TakenThere {
+            cpu,
+            event,
+            cause: owner(cause),
+            payer: owner(payer),
+            ns,
+        });
+        let there = there.collect();
+        (owners, there)
     }
 
     /// Forgets the owners with the least cost if there are too many.
@@ -396,7 +418,8 @@ impl Instrument for WhoseCost {
         let basis = self
             .division
             .divide(cost, cpus, |portion| portions.push(portion));
-        let owners = self.section(cpus.len(), &flows, now_ns);
+        let (owners, taken_there) = self.section(cpus, &platform.watched_cpus, &flows, now_ns);
+        platform.taken_there = taken_there;
         sections.owners = Some(Owners { basis, ..owners });
         self.forget();
         if self.level == OwnerLevel::Process {

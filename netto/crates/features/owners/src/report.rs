@@ -52,6 +52,8 @@ struct OwnerSummary {
     /// The times that it caused and paid.
     #[serde(flatten)]
     account: Account,
+    /// Time in which all of a control group was stalled by interrupts, by the kernel's `irq.pressure`.
+    irq_pressure_ns: Option<u64>,
     /// Their 95 % intervals.
     #[serde(flatten)]
     intervals: AccountIntervals,
@@ -106,18 +108,21 @@ impl Sum {
         let largest = sum.largest(MOST_OWNERS);
         let intervals = largest.intervals().accounts;
         let owners = largest.owners.iter().zip(largest.accounts());
-        let owners = owners.zip(intervals);
+        let owners = owners.zip(&largest.irq_pressure_ns).zip(intervals);
         Some(OwnersReport {
             measured_ns: self.measured_ns,
             total_ns: totals.into_iter().fold(0, u64::saturating_add),
             owners: owners
-                .filter(|((_, account), _)| account.weight_ns() > 0)
-                .map(|((owner, account), intervals)| OwnerSummary {
-                    label: owner.label(),
-                    kind: owner.kind,
-                    account,
-                    intervals,
-                })
+                .filter(|(((_, account), _), _)| account.weight_ns() > 0)
+                .map(
+                    |(((owner, account), pressure_ns), intervals)| OwnerSummary {
+                        label: owner.label(),
+                        kind: owner.kind,
+                        account,
+                        irq_pressure_ns: *pressure_ns,
+                        intervals,
+                    },
+                )
                 .collect(),
             largest_pair: pair.map(|taken| Pair {
                 cause: label(taken.cause),
@@ -139,10 +144,16 @@ fn lines(owners: &OwnersReport) -> String {
     let range = |bounds: Option<Bounds>| {
         bounds.map(|(low, high)| format!("{}–{}", of_time(low), of_time(high)))
     };
+    // The kernel's account stands beside netto's where there is one.
+    let has_pressure = owners
+        .owners
+        .iter()
+        .any(|own| own.irq_pressure_ns.is_some());
+    let pressure = if has_pressure { " irq.pressure" } else { "" };
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}",
+        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}{pressure}",
         "whose it was", "share", "CPUs", "95 %", "others paid", "others took", "stalled"
     );
     let shown = owners.owners.iter().filter(|own| own.kind.loses());
@@ -151,7 +162,7 @@ fn lines(owners: &OwnersReport) -> String {
         let share = account.caused_ns as f64 / owners.total_ns.max(1) as f64;
         let _ = writeln!(
             text,
-            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}",
+            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}{}",
             shortened(&plain(&own.label)),
             percent(share),
             of_time(account.caused_ns),
@@ -159,6 +170,8 @@ fn lines(owners: &OwnersReport) -> String {
             of_time(account.made_others_pay_ns),
             of_time(account.others_took_ns),
             of_time(account.stalled_ns),
+            own.irq_pressure_ns
+                .map_or_else(String::new, |ns| format!(" {:>12}", of_time(ns))),
         );
     }
     if let Some(pair) = &owners.largest_pair {
@@ -245,6 +258,7 @@ mod tests {
                 stalled_ns: 625_000_000,
                 ..Account::default()
             },
+            irq_pressure_ns: (kind == OwnerKind::Cgroup).then_some(700_000_000),
             intervals: AccountIntervals {
                 caused_interval_ns: Some((caused_ns / 2, caused_ns * 2)),
                 ..AccountIntervals::default()
@@ -267,7 +281,11 @@ mod tests {
         let text = lines(&summary);
         assert!(!text.contains('\u{1b}') && text.contains("…"), "{text}");
         assert!(text.contains("25.0"), "{text}");
-        assert!(text.contains("stalled") && text.contains("0.625"), "{text}");
+        let beside = "stalled irq.pressure";
+        assert!(
+            text.contains(beside) && text.contains("0.625        0.700\n"),
+            "{text}"
+        );
         let pair = "a took 0.250 CPUs from b (0.125–0.375)";
         assert!(text.contains(pair), "{text}");
         assert!(text.contains(" 0.250–1.000 "), "{text}");

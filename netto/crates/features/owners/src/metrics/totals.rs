@@ -43,25 +43,12 @@ impl Name {
     }
 
     fn of(owner: &Owner) -> Name {
-        let kind = match owner.kind {
-            OwnerKind::Cgroup => "cgroup",
-            OwnerKind::Process if owner.id == 0 && owner.cgroup.is_empty() => "process",
-            // Processes have no series: they count in their group's.
-            OwnerKind::Process => "cgroup",
-            OwnerKind::Interface => "interface",
-            OwnerKind::Nobody => "nobody",
-            OwnerKind::Unknown => "unknown",
-            // Time of forgotten owners still belongs to the interval.
-            OwnerKind::Other | OwnerKind::Forgotten => "other",
-            OwnerKind::Idle => "idle",
-            OwnerKind::Kernel => "kernel",
-        };
         Name {
             cgroup: owner.cgroup.clone(),
             container: owner.container.clone(),
             pod: owner.pod.clone(),
             namespace: owner.namespace.clone(),
-            ..Name::bare(kind)
+            ..Name::bare(owner.series_kind())
         }
     }
 

@@ -1,0 +1,15 @@
+//! Its section as it is, and its lines on a terminal.
+
+use netto_questions::api::{Api, Breakdown};
+
+use crate::terminal;
+
+/// The form of the section in the API.
+pub(crate) const API: Api = Api {
+    breakdown: Some(Breakdown {
+        key: 'i',
+        name: "intruders",
+        lines: terminal::lines,
+    }),
+    ..Api::SECTION
+};

@@ -1,0 +1,77 @@
+//! Softirqs on CPUs that are meant to be quiet: who caused them, from where, and whom they
+//! interrupted.
+//!
+//! The time is that of the section `cost`; causes and victims are those that owners are found for.
+
+use metrics_common::Sections;
+use metrics_common::sections::QuietCpu;
+use netto_feature::instruments::{Feature, Instrument};
+use netto_pipeline::options::FeatureOptions;
+use netto_platform::{Platform, Tick};
+
+use self::analysis::account;
+use self::kernel::{Found, Watch};
+
+mod analysis;
+mod api;
+mod demo;
+mod kernel;
+mod metrics;
+mod report;
+mod terminal;
+
+/// Its section is absent while nothing runs on such CPUs, or there are none.
+pub const FEATURE: Feature = Feature {
+    metrics: metrics::METRICS,
+    api: api::API,
+    demo: demo::generator,
+    summary: Some(report::summarizer),
+    ..Feature::new(NAME, start)
+};
+
+const NAME: &str = "intruders";
+
+struct Intrusions {
+    watch: Watch,
+    quiet: Vec<QuietCpu>,
+}
+
+/// Begins with the CPUs that are meant to be quiet now.
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let roots = platform.roots.clone();
+    let mut intrusions = Intrusions {
+        quiet: Vec::new(),
+        watch: Watch::new(roots.clone()),
+    };
+    intrusions.take_over(Found::read(&roots), platform);
+    Ok(Box::new(intrusions))
+}
+
+impl Intrusions {
+    fn take_over(&mut self, found: Found, platform: &mut Platform) {
+        platform.watched_cpus = found.cpus.iter().map(|own| own.cpu).collect();
+        platform.tell_quietly(NAME, found.note());
+        self.quiet = found.cpus;
+    }
+}
+
+impl Instrument for Intrusions {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        let taken = std::mem::take(&mut tick.platform.taken_there);
+        let cost = sections.cost.as_ref().filter(|_| !self.quiet.is_empty());
+        let section = cost.and_then(|cost| {
+            account::section(
+                &self.quiet,
+                tick.cpus,
+                cost,
+                taken,
+                sections.owners.as_ref(),
+            )
+        });
+        sections.intruders = section;
+        if let Some(found) = self.watch.poll(tick.now_ns) {
+            self.take_over(found, tick.platform);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Who runs softirqs on quiet CPUs, as lines on a terminal. Pure.
+
+use metrics_common::sections::{event_of, is_softirq};
+use metrics_common::{Info, Snapshot};
+use netto_questions::api::absence;
+use netto_questions::line::{Line, Value, ratio};
+
+/// They have no colours of their own.
+const COLOR: (u8, u8, u8) = (0xc7, 0x5b, 0x39);
+
+/// By CPU and cause: of this component's event, or of all softirqs if it is not one of theirs. Where
+/// there is nothing, one line that says why.
+pub(crate) fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
+    let line = |key: String, label: String, value| Line {
+        key,
+        label,
+        color: COLOR,
+        value,
+        has_parts: false,
+        is_chosen: false,
+    };
+    let event = event_of(component);
+    let mut intruders = sum.sections.intruders.clone().unwrap_or_default();
+    if is_softirq(event) {
+        let rows = &mut intruders.intrusions;
+        rows.retain(|own| own.event as usize == event);
+    }
+    if intruders.intrusions.is_empty() {
+        let reason = absence(info, crate::NAME);
+        let reason = reason.unwrap_or("nothing ran on a CPU that is meant to be quiet");
+        let label = "Intruders".to_owned();
+        return vec![line(String::new(), label, Err(reason.to_owned()))];
+    }
+    let all = intruders.intruders().into_iter().enumerate();
+    all.map(|(place, own)| {
+        let value = Value {
+            ns: own.ns,
+            cpus: ratio(own.ns, sum.interval_ns),
+            ratio: ratio(own.ns, sum.capacity_ns()),
+            interval_ratio: None,
+        };
+        let label = format!("CPU {}: {}", own.cpu, own.cause);
+        line(format!("{place} {label}"), label, Ok(value))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+    use metrics_common::fixture;
+
+    use super::*;
+    use crate::report::testing::snapshot;
+
+    #[test]
+    fn each_cause_on_each_cpu_has_a_line_and_nothing_has_a_reason() {
+        let info = fixture::info();
+        let of = |slug: &str| lines(&info, &snapshot(), index_of(slug).unwrap());
+        let all = of("network");
+        let labels: Vec<&str> = all.iter().map(|line| line.label.as_str()).collect();
+        assert_eq!(labels, ["CPU 1: /noisy", "CPU 1: unknown"]);
+        let value = of("gro")[0].value.clone().unwrap();
+        assert_eq!((value.ns, value.cpus), (200_000_000, 0.2));
+        let [nothing] = &of("tx_softirq")[..] else {
+            panic!("one line");
+        };
+        assert!(nothing.value.as_ref().unwrap_err().contains("quiet"));
+    }
+}

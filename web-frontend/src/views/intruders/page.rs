@@ -1,0 +1,37 @@
+//! The table of intruders in the document.
+
+use std::rc::Rc;
+
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::table;
+use crate::format;
+use crate::state::Keys;
+use crate::view::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Intruders::default())
+}
+
+#[derive(Default)]
+struct Intruders {
+    written: String,
+}
+
+impl Keys for Intruders {}
+
+impl View for Intruders {
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let window = format::window(scene.shown.interval_ns);
+        scene.dom.set_text("intruders-window", &window)?;
+        let html = table::of(scene.shown);
+        if self.written != html {
+            let element = scene.dom.element("intruders-table")?;
+            element.set_inner_html(&html);
+            self.written = html;
+        }
+        Ok(())
+    }
+}
