@@ -8,9 +8,9 @@ const SWITCHING_PART: f64 = 0.1;
 /// Least time from the beginning of one window to that of the next.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// Bounds of the rate of samples in addition to the regular ones, samples per second.
-const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 250.0..=4_000.0;
-/// Most of these samples in a window on a CPU.
-const MOST_SAMPLES: f64 = 200.0;
+const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 50.0..=1_000.0;
+/// Most of these samples in a window on a CPU: they only tell which parts of a softirq are whose.
+const MOST_SAMPLES: f64 = 20.0;
 /// Interrupts of each CPU while a program is attached to a tracepoint or detached from it: an
 /// estimate, from two places in the kernel's code that are patched in three steps each.
 const INTERRUPTS: f64 = 6.0;
@@ -182,10 +182,15 @@ mod tests {
             let window = SamplingWindows::default().next(0, 500 * MS, load, 0.5);
             window.map(|window| (window.length_ns / MS, window.sampling_hz))
         };
-        assert_eq!(with(0.02, 10_000.0), Some((50, 2_000)));
-        assert_eq!(with(0.02, 40_000.0), Some((50, 500)), "dear samples");
-        assert_eq!(with(0.02, 1_000.0), Some((83, 2_400)), "no more than fit");
-        assert_eq!(with(0.001, 10_000.0), Some((250, 250)), "at the least");
+        assert_eq!(with(0.002, 10_000.0), Some((250, 80)), "no more than fit");
+        assert_eq!(with(0.02, 100_000.0), Some((50, 200)));
+        assert_eq!(with(0.02, 200_000.0), Some((50, 100)), "dear samples");
+        assert_eq!(
+            with(0.02, 10_000.0),
+            Some((66, 300)),
+            "the most, of which few fit"
+        );
+        assert_eq!(with(0.01, 900_000.0), Some((36, 50)), "at the least");
     }
 
     #[test]

@@ -15,10 +15,10 @@ const MAX_FRAMES: usize = 96;
 const TRIAL_FRAMES: usize = 32;
 
 /// The tag of a sample, before its frames: see `stacks.bpf.h`.
-const SAMPLE_TAG_WORDS: usize = 11;
+pub const SAMPLE_TAG_WORDS: usize = 11;
 
 /// The ends of a packet's flow: see `owner_tag.bpf.h`.
-const ENDS_WORDS: usize = 5;
+pub const ENDS_WORDS: usize = 5;
 
 /// Most words before a stack's frames: the header, the tag, and the ends of the packet's flow.
 const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS + ENDS_WORDS;
@@ -52,11 +52,6 @@ const CONSTANTS: &[Constant] = &[
         name: "TRIAL_FRAMES",
         value: TRIAL_FRAMES,
         about: "Frames that a trial of the tick has room for.",
-    },
-    Constant {
-        name: "IDLE_TOLD_NS",
-        value: 250_000,
-        about: "RX softirq time on top of the idle task for each packet that is told of.",
     },
     Constant {
         name: "LONG_SOFTIRQS",
@@ -155,11 +150,6 @@ const RECORDS: &[Record] = &[
                 "RX softirq time that ran in ksoftirqd.",
             ),
             (
-                "idle_rx_ns",
-                1,
-                "RX softirq time that ran on top of the idle task.",
-            ),
-            (
                 "idle_samples",
                 1,
                 "Samples that found the CPU idle; written by its sampler only.",
@@ -228,14 +218,19 @@ const RECORDS: &[Record] = &[
             ("leaving_to", 1, "Interface by which it left."),
             ("met", 1, "Runs of the programs that meet packets."),
             (
-                "idle_since_ns",
+                "since_ns",
                 1,
-                "When the RX softirq on top of the idle task began or met a packet; 0 if none is.",
+                "When the RX softirq at hand began or met a packet; 0 if none is.",
             ),
             (
-                "idle_due_ns",
+                "due_ns",
                 1,
-                "Time of such softirqs since a packet was told of.",
+                "Time of such softirqs that no packet was told of for.",
+            ),
+            (
+                "step_ns",
+                1,
+                "Time of such softirqs for which one packet is told of; user space writes it, too.",
             ),
             (
                 "last_ends",

@@ -524,7 +524,7 @@ impl Overhead {
             self.say(&format!("Timed again: {}.", back.join(", ")));
         }
         let interval_ns = findings.interval_ns.max(1) as f64;
-        let sample_ns = self.prices.of_sample_ns();
+        let sample_ns = self.prices.felt_sample_ns();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
             let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;

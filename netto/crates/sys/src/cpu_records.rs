@@ -79,6 +79,14 @@ impl CpuRecords {
             .unwrap_or_default()
     }
 
+    /// Sets for how much time of RX softirqs programs tell of one packet on a CPU.
+    pub fn set_step_ns(&self, cpu: usize, step_ns: u64) {
+        let word = self.records.element(cpu);
+        if let Some(word) = word.get(abi::CPU_BYTES / 8 + abi::TAG_STEP_NS) {
+            word.store(step_ns, Relaxed);
+        }
+    }
+
     /// Number of sockets and packets that programs have recorded on a CPU for tagging samples.
     pub fn met(&self, cpu: usize) -> u64 {
         let word = self.records.element(cpu);

@@ -32,8 +32,6 @@ pub struct Reading {
     pub entries: [u64; CLOCK_KINDS],
     /// RX softirq time in ksoftirqd, nanoseconds.
     pub ksoftirqd_rx_ns: u64,
-    /// RX softirq time on top of the idle task, nanoseconds.
-    pub idle_rx_ns: u64,
     /// Observed context switches.
     pub switches: u64,
     /// The clock kind of the running task; 0 if it does nothing that is timed.
@@ -125,7 +123,6 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
             total_ns,
             entries: std::array::from_fn(|kind| load(abi::CPU_ENTRIES + kind)),
             ksoftirqd_rx_ns: load(abi::CPU_KSOFTIRQD_RX_NS),
-            idle_rx_ns: load(abi::CPU_IDLE_RX_NS),
             switches: load(abi::CPU_SWITCHES),
             // As in bpf/clock.bpf.h: the state's low byte is the task's kind.
             task_kind: load(abi::CPU_STATE) as u8,

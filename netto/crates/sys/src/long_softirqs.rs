@@ -94,7 +94,7 @@ fn take_set(words: &[AtomicU64], cpu: usize, each: &mut impl FnMut(LongSoftirq))
             cpu,
             vector,
             length_ns,
-            tag: tag_of(tag),
+            tag: tag_of(tag.each_ref().map(|word| word.load(Relaxed))),
         });
     }
 }

@@ -46,27 +46,26 @@ pub struct Trace<'a> {
     pub frames: &'a [u64],
 }
 
-/// Decodes the output of `netto_write_tag`.
-pub(super) fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
-    let word = |at: usize| words[at].load(Relaxed);
+/// Decodes a tag as `bpf/stacks.bpf.h` has it.
+pub fn tag_of(words: [u64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     let mut comm = [0; 16];
-    comm[..8].copy_from_slice(&word(3).to_ne_bytes());
-    comm[8..].copy_from_slice(&word(4).to_ne_bytes());
+    comm[..8].copy_from_slice(&words[3].to_ne_bytes());
+    comm[8..].copy_from_slice(&words[4].to_ne_bytes());
     SampleTag {
-        process: (word(0) >> 32) as u32,
-        thread: word(0) as u32 & !OF_KERNEL,
-        is_of_kernel: word(0) as u32 & OF_KERNEL != 0,
-        cgroup: word(1),
-        started_ns: word(2),
+        process: (words[0] >> 32) as u32,
+        thread: words[0] as u32 & !OF_KERNEL,
+        is_of_kernel: words[0] as u32 & OF_KERNEL != 0,
+        cgroup: words[1],
+        started_ns: words[2],
         comm,
-        time_ns: word(5),
-        number: word(6),
+        time_ns: words[5],
+        number: words[6],
         last: Met {
-            cgroup: word(7),
-            inode: word(8),
-            from: word(9) as u32,
-            to: (word(9) >> 32) as u32,
-            netns: word(10),
+            cgroup: words[7],
+            inode: words[8],
+            from: words[9] as u32,
+            to: (words[9] >> 32) as u32,
+            netns: words[10],
             flow: None,
         },
     }
@@ -93,7 +92,7 @@ fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
     let mut tag = None;
     if header & HAS_TAG != 0 {
         let (words, frames) = tail.split_first_chunk()?;
-        tag = Some(tag_of(words));
+        tag = Some(tag_of(words.each_ref().map(|word| word.load(Relaxed))));
         tail = frames;
     }
     if header & HAS_ENDS != 0 {

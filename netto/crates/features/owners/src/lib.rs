@@ -13,13 +13,12 @@ use self::analysis::divide::{
     Attributed, Division, Portion, interrupts, leaf_of, takes, works_for_others,
 };
 use self::analysis::flows::{self, FlowSamples, OwnedTime};
-use self::analysis::idle::IdleShares;
 use self::analysis::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::{Evidence, Pair};
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, flow, owner, process, who_runs};
-use self::kernel::events::{self, Loaded, OwnerEvents};
+use self::kernel::events::{self, Charge, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
 use netto_analysis::long_softirqs::{LongSoftirq, Tally, place_of};
 use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
@@ -76,7 +75,6 @@ struct WhoseCost {
     register: OwnerTable,
     division: Division,
     flows: FlowSamples,
-    idle: IdleShares,
     ranking: Ranking,
     portions: Vec<Portion>,
     /// Causes of the samples in each long softirq of the interval.
@@ -121,7 +119,6 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         register: OwnerTable::default(),
         division: Division::default(),
         flows: FlowSamples::default(),
-        idle: IdleShares::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
         long_causes: Vec::new(),
@@ -157,9 +154,8 @@ impl WhoseCost {
                 };
                 let causer = causer(sample, told);
                 let cause = self.number(causer, runner, now_ns);
-                let is_on_idle = interrupts(sample.event) && sample.tag.thread == 0;
                 let flow = flow(sample, told).map(|flow| (cause, flow));
-                self.flows.add((sample.cpu, sample.event), is_on_idle, flow);
+                self.flows.add((sample.cpu, sample.event), flow);
                 (cause, causer.found())
             };
             let payer = if interrupts(sample.event) {
@@ -184,26 +180,23 @@ impl WhoseCost {
         }
     }
 
-    /// Adds packets on top of idle tasks, of which some kernels take no samples.
-    fn add_on_idle(&mut self, now_ns: u64) {
+    /// Adds the time of RX softirqs that was charged to packets.
+    fn add_charges(&mut self, overhead: &Overhead, cpus: &[u32], now_ns: u64) {
         let Some(event) = index_of_source(Source::NET_RX) else {
             return;
         };
-        let payer = self.register.number(OwnerId::Idle);
-        let all: Vec<_> = self.events.on_idle().collect();
-        for on_idle in all {
-            let causer = owner(&on_idle.met).unwrap_or(Causer::Nobody);
+        for Charge { cpu, ns, tag } in self.events.charges(cpus) {
+            // Before all probes were attached, packets were missed.
+            if !overhead.was_attached(&self.group, tag.time_ns) {
+                continue;
+            }
+            let payer = self.runner(&tag);
+            let causer = owner(&tag.last).unwrap_or(Causer::Nobody);
             let cause = self.number(causer, payer, now_ns);
-            let flow = on_idle.met.flow.map(|flow| (cause, flow));
-            self.flows.add((on_idle.cpu, event), true, flow);
-            self.division.add(Attributed {
-                cpu: on_idle.cpu,
-                event,
-                leaf: leaf_of(event, None),
-                pair: Pair { cause, payer },
-                found: causer.found(),
-                is_of_window: true,
-            });
+            let flow = tag.last.flow.map(|flow| (cause, flow));
+            self.flows.add_charge((cpu, event), flow, ns);
+            let pair = Pair { cause, payer };
+            self.division.add_charge(cpu, pair, causer.found(), ns);
         }
     }
 
@@ -389,28 +382,17 @@ impl Instrument for WhoseCost {
         self.division
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
-        self.flows.begin();
+        self.flows.begin(tick.interval_ns);
+        self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);
         platform.long_owners = self.name_long(&platform.overhead, long, now_ns);
-        self.add_on_idle(now_ns);
-        self.idle.begin(tick.interval_ns);
-        for &cpu in cpus {
-            if let Some(reading) = platform.readers.clocks.read(cpu as usize) {
-                let rx_ns = reading.total_ns[usize::from(Source::NET_RX.clock_kind())];
-                self.idle.add(cpu as usize, reading.idle_rx_ns, rx_ns);
-            }
-        }
-        let idle = self.register.number(OwnerId::Idle);
-        self.division.set_idle(idle, |cpu| self.idle.ratio(cpu));
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
         let mut flows = Vec::new();
         if platform.readers.records.tell_ends() {
-            let received = index_of_source(Source::NET_RX);
-            let idle = |cpu, event| self.idle.ratio(cpu).filter(|_| Some(event) == received);
-            flows = self.flows.divide(cost, cpus, idle);
+            flows = self.flows.divide(cost, cpus);
             platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
         }
         self.portions.clear();

@@ -126,9 +126,7 @@ int BPF_PROG(netto_tag_in, unsigned int vector)
 	tag->last_interfaces = 0;
 	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
-	tag->idle_since_ns = 0;
-	if (vector == NETTO_NET_RX && !(__u32)bpf_get_current_pid_tgid())
-		tag->idle_since_ns = bpf_ktime_get_ns();
+	tag->since_ns = vector == NETTO_NET_RX ? bpf_ktime_get_ns() : 0;
 	NETTO_WRITE_ONCE(tag->in_softirq, 1);
 	return 0;
 }
@@ -144,8 +142,8 @@ int BPF_PROG(netto_tag_out)
 	NETTO_WRITE_ONCE(tag->in_softirq, 0);
 	NETTO_WRITE_ONCE(tag->waiting, 0);
 	tag->leaving_number = 0;
-	netto_charge_idle(tag, 0);
-	tag->idle_since_ns = 0;
+	netto_charge(tag, 0);
+	tag->since_ns = 0;
 	return 0;
 }
 

@@ -95,30 +95,52 @@ static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 }
 
 /*
- * A packet that was received on top of the idle task. Some kernels take no samples of an idle CPU,
- * so that no sample tells of these.
+ * Packets to which time of RX softirqs was charged: one ring for each CPU, written by that CPU's
+ * programs. A place has a tag (see stacks.bpf.h: the task that was interrupted, the packet, and how
+ * often one was told of), the ends of the packet's flow, and how much time it stands for.
  */
-struct netto_on_idle {
-	__u64 cpu;
-	struct netto_met met;
-};
-
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 128 * 1024);
-} netto_owners_on_idle SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the possible CPUs before load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct netto_charges));
+} netto_charged SEC(".maps");
 
-/* Tells of the packet that was met last. The daemon reads it with the interval, and is not woken. */
-static __noinline int netto_tell_of_idle(struct netto_tag *tag)
+/* A softirq that took longer was not seen to end: its programs were detached meanwhile. */
+#define NETTO_LONGEST_NS 20000000ULL
+
+/* Tells of the packet that was met last, for this long. */
+static __noinline int netto_tell_charge(struct netto_tag *tag, __u64 now, __u64 ns)
 {
-	struct netto_on_idle *told = bpf_ringbuf_reserve(&netto_owners_on_idle, sizeof(*told), 0);
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct netto_charges *charges = bpf_map_lookup_elem(&netto_charged, &cpu);
+	struct netto_met met;
+	__u64 *place, number;
 
-	if (!told)
+	if (!charges)
 		return 0;
-	told->cpu = bpf_get_smp_processor_id();
-	__builtin_memset(&told->met.ends, 0, sizeof(told->met.ends));
-	netto_read_last(tag, &told->met);
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	number = charges->told + 1;
+	place = &charges->words[(number & (NETTO_CHARGE_PLACES - 1)) * NETTO_CHARGE_WORDS];
+	__builtin_memset(&met.ends, 0, sizeof(met.ends));
+	netto_read_last(tag, &met);
+	/* A concurrent reader sees another number before or afterwards. */
+	NETTO_WRITE_ONCE(place[6], 0);
+	netto_write_task(task, place);
+	place[1] = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	place[5] = now;
+	place[7] = met.cgroup;
+	place[8] = met.inode;
+	place[9] = met.interfaces;
+	place[10] = met.netns;
+	__builtin_memcpy(&place[NETTO_SAMPLE_TAG_WORDS], &met.ends, sizeof(met.ends));
+	place[NETTO_CHARGE_WORDS - 1] = ns;
+	NETTO_WRITE_ONCE(place[6], number);
+	NETTO_WRITE_ONCE(charges->told, number);
+	/* A load that grows suddenly does not overwrite what was told of it. */
+	if (!(number & (NETTO_CHARGE_PLACES / 2 - 1)))
+		tag->step_ns *= 2;
 	return 0;
 }
 
@@ -130,27 +152,26 @@ static __always_inline void netto_look_into_last(struct netto_tag *tag, struct s
 }
 
 /*
- * Charges the time since the packet before to the one that was met last, if this is a softirq on
- * top of the idle task, and tells of one packet for so much time. `skb` is that packet, or 0.
+ * Charges the time since the packet before to the one that was met last, if this is an RX softirq,
+ * and tells of one packet for so much time. `skb` is that packet, or 0.
  */
-static __always_inline void netto_charge_idle(struct netto_tag *tag, struct sk_buff *skb)
+static __always_inline void netto_charge(struct netto_tag *tag, struct sk_buff *skb)
 {
-	__u64 now, due;
+	__u64 now, due, since = tag->since_ns, step = tag->step_ns;
 
-	if (!tag->idle_since_ns)
+	if (!since)
 		return;
 	now = bpf_ktime_get_ns();
-	due = tag->idle_due_ns + now - tag->idle_since_ns;
-	tag->idle_since_ns = now;
-	if (due >= NETTO_IDLE_TOLD_NS) {
-		due -= NETTO_IDLE_TOLD_NS;
-		/* A long one is told of once. */
-		if (due >= NETTO_IDLE_TOLD_NS)
-			due = 0;
+	tag->since_ns = now;
+	if (now - since > NETTO_LONGEST_NS)
+		return;
+	due = tag->due_ns + now - since;
+	if (step && due >= step) {
 		netto_look_into_last(tag, skb);
-		netto_tell_of_idle(tag);
+		netto_tell_charge(tag, now, due - due % step);
+		due %= step;
 	}
-	tag->idle_due_ns = due;
+	tag->due_ns = due;
 }
 
 /*
@@ -167,7 +188,7 @@ static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u
 	NETTO_WRITE_ONCE(tag->last_device, dev);
 	tag->last_interfaces = interfaces;
 	tag->last_worker = worker;
-	netto_charge_idle(tag, skb);
+	netto_charge(tag, skb);
 	number = netto_take_waiting(tag, worker);
 	if (number)
 		netto_look_into_last(tag, skb);

@@ -51,9 +51,15 @@ enum {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct css_set;
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
+	/* The number of its process. */
+	int tgid;
+	/* Its control groups. */
+	struct css_set *cgroups;
 	/* How often it was switched away, of its own accord and not. */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
@@ -79,6 +85,11 @@ struct cgroup_root {
 struct cgroup {
 	struct kernfs_node *kn;
 	struct cgroup_root *root;
+};
+
+struct css_set {
+	/* That of version 2. */
+	struct cgroup *dfl_cgrp;
 };
 
 struct sock_cgroup_data {

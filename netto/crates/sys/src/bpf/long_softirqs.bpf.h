@@ -30,6 +30,7 @@ static __always_inline void netto_write_long(struct netto_cpu *cpu, __u64 *words
 	words[0] = length;
 	words[1] = kind;
 	netto_write_task(bpf_get_current_task_btf(), of_tag);
+	of_tag[1] = bpf_get_current_cgroup_id();
 	of_tag[5] = now;
 	of_tag[6] = 0;
 	of_tag[7] = 0;

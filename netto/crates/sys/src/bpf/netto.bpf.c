@@ -53,9 +53,7 @@ int BPF_PROG(netto_sirq_out)
 	if (kind != NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
 		return 0;
 	task = bpf_get_current_pid_tgid();
-	if (!task)
-		cpu->idle_rx_ns += charged;
-	else if (task == cpu->ksoftirqd_pid)
+	if (task && task == cpu->ksoftirqd_pid)
 		cpu->ksoftirqd_rx_ns += charged;
 	return 0;
 }

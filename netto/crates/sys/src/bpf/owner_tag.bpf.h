@@ -30,6 +30,21 @@ struct netto_met {
 	struct netto_ends ends; /* where flows are told */
 };
 
+/* Beside the thread's number, which is smaller: whether it is one of the kernel's. */
+#define NETTO_OF_KERNEL (1ULL << 31)
+
+/* The first words of a tag: the task that runs, but for its control group. */
+static __always_inline void netto_write_task(struct task_struct *task, __u64 *words)
+{
+	struct task_struct *leader = task->group_leader;
+
+	words[0] = (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
+	if (task->flags & PF_KTHREAD)
+		words[0] |= NETTO_OF_KERNEL;
+	words[2] = leader->start_boottime;
+	bpf_probe_read_kernel(&words[3], 2 * sizeof(__u64), leader->comm);
+}
+
 /*
  * Control group and inode of the socket, and the network namespace of the device, both of which may
  * be gone by now: reads that fail give 0. For a connection that is about to be, its listener is

@@ -60,9 +60,6 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 #define NETTO_TRACE_TAG (1ULL << 41)
 #define NETTO_TRACE_PROCESS 42
 
-/* Beside the thread's number, which is smaller: whether it is one of the kernel's. */
-#define NETTO_OF_KERNEL (1ULL << 31)
-
 /*
  * An atomic addition that is a full barrier on every architecture: without a
  * use of the result, the compiler chooses one that is no barrier off x86.
@@ -107,19 +104,6 @@ static __always_inline __u64 netto_number(struct netto_tag *tag, __u64 waiting)
 	return waiting ? waiting : ++tag->numbered;
 }
 
-/* The words of a tag that say which task runs. */
-static __always_inline void netto_write_task(struct task_struct *task, __u64 *words)
-{
-	struct task_struct *leader = task->group_leader;
-
-	words[0] = bpf_get_current_pid_tgid();
-	if (task->flags & PF_KTHREAD)
-		words[0] |= NETTO_OF_KERNEL;
-	words[1] = bpf_get_current_cgroup_id();
-	words[2] = leader->start_boottime;
-	bpf_probe_read_kernel(&words[3], 2 * sizeof(__u64), leader->comm);
-}
-
 static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -128,6 +112,7 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	__u64 worker;
 
 	netto_write_task(task, words);
+	words[1] = bpf_get_current_cgroup_id();
 	words[5] = bpf_ktime_get_ns();
 	words[6] = 0;
 	words[7] = 0;

@@ -182,23 +182,6 @@ fn a_softirq_that_uses_a_socket_leaves_ksoftirqd_what_it_is() {
     assert!(in_ksoftirqd_ns >= A_WHILE, "{in_ksoftirqd_ns}");
 }
 
-#[test]
-fn a_softirq_on_top_of_the_idle_task_is_the_idle_cpus_and_of_no_task() {
-    let both = both();
-    for (task, is_idle) in [(0, true), (1, false), (2, false)] {
-        let mut world = World::new();
-        world.record[abi::CPU_KSOFTIRQD_PID] = 2;
-        both.switch(&mut world, task);
-        both.softirq_begins(&mut world);
-        world.now += A_WHILE;
-        both.softirq_ends(&mut world);
-        let on_idle_ns = world.record[abi::CPU_IDLE_RX_NS];
-        assert_eq!(on_idle_ns >= A_WHILE, is_idle, "{task}: {on_idle_ns}");
-        let all_ns = total_ns(&world, Source::NET_RX);
-        assert!(on_idle_ns == if is_idle { all_ns } else { 0 }, "{all_ns}");
-    }
-}
-
 /// As on a preemptible kernel. A program never interrupts itself there, but others may.
 #[test]
 fn a_send_of_another_task_anywhere_in_the_probes_of_one_is_counted_as_one_more() {

@@ -1,5 +1,9 @@
-//! Divides the time of each component and CPU among its owners, in proportion to its samples. The
-//! parts sum to the component's time, to the nanosecond.
+//! Divides the time of each component and CPU among its owners. The parts sum to the component's
+//! time, to the nanosecond.
+//!
+//! The time of RX softirqs is divided as the time that was charged to their packets was, of the
+//! interval or earlier ones; samples tell which parts of the softirq were whose (`fit.rs`). All else
+//! is divided in proportion to its samples, and so are RX softirqs where nothing was charged.
 //!
 //! A component without samples in the interval uses those of its event, then earlier ones of that
 //! CPU, then the host's. Samples whose payer alone is known keep it: their cause is taken from
@@ -9,9 +13,13 @@ use metrics_common::component::{children, index_of, index_of_source};
 use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
+use super::fit::fit;
 use super::owner_table::{NOBODY, UNKNOWN};
 use super::pool::{Evidence, Known, LEAST, Open, Pair, Pool, Weights, divide};
 use super::precision::Precision;
+
+/// Charged time that weighs as much as a sample, nanoseconds.
+const CHARGE_NS: f64 = 100_000.0;
 
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,10 +131,11 @@ pub struct Division {
     /// By row, of the host.
     host: Vec<Pool>,
     precision: Precision,
-    /// The number of idle CPUs as payer; by CPU, the part of received packets' softirq time that
-    /// ran on top of its idle task, where that is known.
-    idle: Option<u32>,
-    on_idle: Vec<Option<f64>>,
+    /// Row of RX softirqs.
+    received: Option<usize>,
+    /// Their charged time, by CPU, and of the host.
+    charged: Vec<Pool>,
+    host_charged: Pool,
 }
 
 impl Default for Division {
@@ -146,8 +155,9 @@ impl Default for Division {
             cpus: Vec::new(),
             host: vec![Pool::default(); COMPONENTS.len()],
             precision: Precision::new(COMPONENTS.len()),
-            idle: None,
-            on_idle: Vec::new(),
+            received: index_of_source(Source::NET_RX),
+            charged: Vec::new(),
+            host_charged: Pool::default(),
         }
     }
 }
@@ -158,26 +168,46 @@ impl Division {
         if self.cpus.len() < possible_cpus {
             let nothing = vec![Pool::default(); COMPONENTS.len()];
             self.cpus.resize(possible_cpus, nothing);
+            self.charged.resize(possible_cpus, Pool::default());
         }
-        let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
-        pools.for_each(|pool| pool.begin(interval_ns));
+        self.pools().for_each(|pool| pool.begin(interval_ns));
         self.precision.begin(interval_ns);
     }
 
-    /// Sets the number of idle CPUs as payer, and the part of each CPU's RX softirq time that ran on
-    /// top of its idle task: samples then divide the rest only, since some kernels take none of an
-    /// idle CPU.
-    pub fn set_idle(&mut self, idle: u32, of_cpu: impl Fn(usize) -> Option<f64>) {
-        self.idle = Some(idle);
-        self.on_idle.clear();
-        self.on_idle.extend((0..self.cpus.len()).map(of_cpu));
+    fn pools(&mut self) -> impl Iterator<Item = &mut Pool> {
+        let samples = self.cpus.iter_mut().flatten().chain(&mut self.host);
+        samples
+            .chain(&mut self.charged)
+            .chain([&mut self.host_charged])
     }
 
-    /// The number of idle CPUs, and the part of an event that ran on top of this one's idle task.
-    fn on_idle(&self, event: usize, cpu: usize) -> Option<(u32, f64)> {
-        let ratio = (*self.on_idle.get(cpu)?)?;
-        let is_received = nature_of(event) == Nature::Received && interrupts(event);
-        self.idle.filter(|_| is_received).map(|idle| (idle, ratio))
+    /// Adds time of an RX softirq that was charged to a packet; [`Evidence::Nothing`] if it met none.
+    pub fn add_charge(&mut self, cpu: usize, pair: Pair, found: Evidence, ns: u64) {
+        let (Some(event), Some(own)) = (self.received, self.charged.get_mut(cpu)) else {
+            return;
+        };
+        let weight = ns as f64 / CHARGE_NS;
+        let known = match found {
+            Evidence::Nothing => Known::handed_on(pair.payer),
+            _ => Known { pair, found },
+        };
+        own.add_evidence(known, weight);
+        self.host_charged.add_evidence(known, weight);
+        if !known.is_handed_on() {
+            self.precision.add_cause(event, pair.cause, weight, true);
+        }
+        self.precision.add_payer(event, pair.payer, weight);
+    }
+
+    /// What was charged on a CPU in the interval, else earlier; `None` if nothing was.
+    fn charged(&self, cpu: usize) -> Option<Weights> {
+        let own = self.charged.get(cpu)?;
+        let past = || own.past().iter().copied().map(in_proportion).collect();
+        match own.evidence() {
+            [] if own.past().is_empty() => None,
+            [] => Some(past()),
+            now => Some(now.to_vec()),
+        }
     }
 
     /// Adds a sample of the interval.
@@ -190,7 +220,7 @@ impl Division {
             found,
             is_of_window,
         } = sample;
-        let idle = self.on_idle(event, cpu).map(|(idle, _)| idle);
+        let is_charged = Some(event) == self.received && self.charged(cpu).is_some();
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -211,13 +241,13 @@ impl Division {
             true if found == Evidence::Nothing && !is_sent => Some(Known::handed_on(pair.payer)),
             true => None,
         };
-        if let Some(known) = known.filter(|known| !known.is_handed_on()) {
+        if let Some(known) = known.filter(|known| !known.is_handed_on() && !is_charged) {
             let is_for_others = works_for_others(event);
             self.precision
-                .add_cause(event, known.pair.cause, is_for_others);
+                .add_cause(event, known.pair.cause, 1.0, is_for_others);
         }
-        if interrupts(event) && !is_of_window && idle != Some(pair.payer) {
-            self.precision.add_payer(event, pair.payer);
+        if interrupts(event) && !is_of_window && !is_charged {
+            self.precision.add_payer(event, pair.payer, 1.0);
         }
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
@@ -225,7 +255,7 @@ impl Division {
                     continue;
                 };
                 if let Some(known) = known {
-                    pool.add_evidence(known);
+                    pool.add_evidence(known, 1.0);
                 }
                 match is_open {
                     _ if is_of_window => {}
@@ -243,9 +273,8 @@ impl Division {
         cpus: &[u32],
         mut portion: impl FnMut(Portion),
     ) -> Vec<OwnerBasis> {
-        let (mut bases, mut times) = (Vec::new(), Vec::new());
+        let mut bases = Vec::new();
         for event in &self.events {
-            let mut sampled_ns = 0;
             let mut basis = OwnerBasis {
                 component: event.row as u32,
                 ..OwnerBasis::default()
@@ -256,43 +285,35 @@ impl Division {
                 true => &event.leaves[..],
                 false => std::slice::from_ref(&event.row),
             };
-            for &leaf in leaves {
-                let Some(row) = cost.cpu_ns(leaf) else {
-                    continue;
+            for (column, &cpu) in cpus.iter().enumerate() {
+                let cpu = cpu as usize;
+                let ns = |&leaf: &usize| {
+                    let ns = cost.cpu_ns(leaf)?.get(column).copied();
+                    ns.filter(|ns| *ns > 0).map(|ns| (leaf, ns))
                 };
-                for (column, (&ns, &cpu)) in row.iter().zip(cpus).enumerate() {
-                    if ns == 0 {
-                        continue;
-                    }
-                    let cpu = cpu as usize;
-                    let mut divide = |ns, weights: Weights| {
-                        divide(ns, &weights, |Known { pair, found }, ns| {
-                            *way(&mut basis, found) += ns;
-                            portion(Portion {
-                                leaf,
-                                column,
-                                pair,
-                                ns,
-                            });
-                        });
+                let times: Vec<(usize, u64)> = leaves.iter().filter_map(ns).collect();
+                let charged = self.weigh_charged(event, &times, cpu);
+                for (at, &(leaf, ns)) in times.iter().enumerate() {
+                    let weights = match &charged {
+                        Some(parts) => parts[at].clone(),
+                        None => self.weigh(event, leaf, cpu),
                     };
-                    let mut rest_ns = ns;
-                    let on_idle = self.on_idle(event.row, cpu);
-                    if let Some((idle, ratio)) = on_idle {
-                        let idle_ns = (ns as f64 * ratio) as u64;
-                        divide(idle_ns, self.weigh_idle(event, leaf, cpu, idle));
-                        rest_ns -= idle_ns.min(ns);
-                    }
-                    let skipped = on_idle.map(|(idle, _)| idle);
-                    divide(rest_ns, self.weigh(event, leaf, cpu, skipped));
-                    sampled_ns += rest_ns;
+                    divide(ns, &weights, |Known { pair, found }, ns| {
+                        *way(&mut basis, found) += ns;
+                        portion(Portion {
+                            leaf,
+                            column,
+                            pair,
+                            ns,
+                        });
+                    });
                 }
             }
-            times.push((event.row, basis.total_ns(), sampled_ns));
             bases.push(basis);
         }
-        for (event, ns, sampled_ns) in times {
-            self.precision.add_time(event, ns, sampled_ns);
+        for basis in &bases {
+            self.precision
+                .add_time(basis.component as usize, basis.total_ns());
         }
         for (basis, event) in bases.iter_mut().zip(&self.events) {
             let ns_ms = |ms: f64| (basis.total_ns() as f64 * ms) as u64;
@@ -310,32 +331,60 @@ impl Division {
         bases
     }
 
+    /// The weights of each part of RX softirqs on a CPU, with its time, by what was charged there.
+    fn weigh_charged(
+        &self,
+        event: &Event,
+        times: &[(usize, u64)],
+        cpu: usize,
+    ) -> Option<Vec<Weights>> {
+        let charged = self
+            .charged(cpu)
+            .filter(|_| Some(event.row) == self.received)?;
+        let own = self.cpus.get(cpu)?;
+        let samples = |&(leaf, ns): &(usize, u64)| {
+            let pool = &own[leaf];
+            let seen: Weights = [pool.evidence(), pool.past()].concat();
+            (ns, seen)
+        };
+        let parts: Vec<_> = times.iter().map(samples).collect();
+        let fitted = fit(&charged, &parts);
+        let settled = fitted.into_iter().zip(times).map(|(weights, &(leaf, _))| {
+            let serves_all = is_for_all(leaf) || leaf == event.row;
+            self.settle(weights, || {
+                serves_all.then(|| self.elsewhere(event, cpu)).flatten()
+            })
+        });
+        Some(settled.collect())
+    }
+
     /// The weights for the time of a component on a CPU: its own samples of the interval, or its
     /// event's, so that in the long run each sample counts once; without any, other evidence.
-    /// What a `skipped` owner paid is divided elsewhere.
-    fn weigh(&self, event: &Event, leaf: usize, cpu: usize, skipped: Option<u32>) -> Weights {
-        if let Some(weights) = self.weigh_samples(event, leaf, cpu, skipped) {
+    fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> Weights {
+        if let Some(weights) = self.weigh_samples(event, leaf, cpu) {
             return weights;
         }
         if event.nature == Nature::Interrupt
-            && let Some(received) = index_of_source(Source::NET_RX)
+            && let Some(received) = self.received
             && let Some(received) = self.events.iter().find(|event| event.row == received)
-            && let Some(weights) = self.weigh_samples(received, received.row, cpu, None)
         {
-            return weights.into_iter().map(in_proportion).collect();
+            let charged = self.weigh_charged(received, &[(received.row, 1)], cpu);
+            let weights = charged.and_then(|mut parts| parts.pop());
+            let weights = weights.or_else(|| self.weigh_samples(received, received.row, cpu));
+            if let Some(weights) = weights {
+                return weights.into_iter().map(in_proportion).collect();
+            }
         }
         let sends_now = self.stand_in(event, cpu).map(Pool::now);
         let evidence = sends_now
             .into_iter()
             .chain(self.other_evidence(event, leaf, cpu));
-        let rest = |weights: &[(Known, f64)]| -> Weights {
-            let weights = weights.iter();
-            let rest = weights.filter(|(known, _)| skipped != Some(known.pair.payer));
-            rest.copied().collect()
-        };
-        match evidence.map(rest).find(|weights| !weights.is_empty()) {
+        match evidence
+            .map(<[_]>::to_vec)
+            .find(|weights| !weights.is_empty())
+        {
             Some(weights) => {
-                let settled = self.settle(event, cpu, weights);
+                let settled = self.settle(weights, || self.elsewhere(event, cpu));
                 settled.into_iter().map(in_proportion).collect()
             }
             None => {
@@ -349,36 +398,12 @@ impl Division {
         }
     }
 
-    /// The causes of what ran on top of the idle task: those of samples and softirqs there, else
-    /// those of other payers.
-    fn weigh_idle(&self, event: &Event, leaf: usize, cpu: usize, idle: u32) -> Weights {
-        let open = Open {
-            payer: Some(idle),
-            is_shared: true,
-            otherwise: UNKNOWN,
-        };
-        let mut weights = Weights::new();
-        if cpu < self.cpus.len() {
-            self.close(event, leaf, cpu, &open, 1.0, &mut weights);
-        }
-        weights
-    }
-
     /// By samples of the interval on that CPU; `None` without any.
-    fn weigh_samples(
-        &self,
-        event: &Event,
-        leaf: usize,
-        cpu: usize,
-        skipped: Option<u32>,
-    ) -> Option<Weights> {
+    fn weigh_samples(&self, event: &Event, leaf: usize, cpu: usize) -> Option<Weights> {
         let own = self.cpus.get(cpu)?;
-        let is_in = |payer: Option<u32>| skipped.is_none() || payer != skipped;
         for pool in [leaf, event.row].map(|row| &own[row]) {
             let mut weights = pool.now().to_vec();
-            weights.retain(|(known, _)| is_in(Some(known.pair.payer)));
-            let open = pool.open().iter().filter(|(open, _)| is_in(open.payer));
-            for (open, weight) in open {
+            for (open, weight) in pool.open() {
                 self.close(event, leaf, cpu, open, *weight, &mut weights);
             }
             if !weights.is_empty() {
@@ -419,7 +444,8 @@ impl Division {
         let of_another = is_for_another.then(|| self.elsewhere(event, cpu)).flatten();
         let evidence = of_another.or_else(|| of_payer.into_iter().find(|some| !some.is_empty()));
         let evidence = evidence.or_else(|| open.is_shared.then(of_all).flatten());
-        let evidence = evidence.map(|evidence| self.settle(event, cpu, evidence));
+        let evidence =
+            evidence.map(|evidence| self.settle(evidence, || self.elsewhere(event, cpu)));
         let pair_of = |cause| Pair {
             cause,
             payer: open.payer.unwrap_or(cause),
@@ -443,11 +469,11 @@ impl Division {
 
     /// Replaces what was handed to another CPU by those who receive on others; by nobody if they
     /// are not known.
-    fn settle(&self, event: &Event, cpu: usize, evidence: Weights) -> Weights {
+    fn settle(&self, evidence: Weights, elsewhere: impl FnOnce() -> Option<Weights>) -> Weights {
         if !evidence.iter().any(|(known, _)| known.is_handed_on()) {
             return evidence;
         }
-        let others = self.elsewhere(event, cpu).unwrap_or_else(|| {
+        let others = elsewhere().unwrap_or_else(|| {
             let pair = Pair {
                 cause: NOBODY,
                 payer: NOBODY,
@@ -475,7 +501,9 @@ impl Division {
 
     /// Owners that all other CPUs have met in an event: in the interval, else earlier.
     fn elsewhere(&self, event: &Event, cpu: usize) -> Option<Weights> {
-        let (host, own) = (&self.host[event.row], &self.cpus[cpu][event.row]);
+        let is_charged = Some(event.row) == self.received;
+        let charged = (&self.host_charged, &self.charged[cpu]);
+        let sampled = (&self.host[event.row], &self.cpus[cpu][event.row]);
         let of_others = |all: &[(Known, f64)], own: &[(Known, f64)]| -> Weights {
             let owned = all
                 .iter()
@@ -487,11 +515,14 @@ impl Division {
             // Past weights are rounded.
             others.filter(|(_, weight)| *weight >= LEAST).collect()
         };
-        let found = [
-            of_others(host.evidence(), own.evidence()),
-            of_others(host.past(), own.past()),
-        ];
-        found.into_iter().find(|others| !others.is_empty())
+        let pools = [is_charged.then_some(charged), Some(sampled)];
+        let found = pools.into_iter().flatten().flat_map(|(host, own)| {
+            [
+                of_others(host.evidence(), own.evidence()),
+                of_others(host.past(), own.past()),
+            ]
+        });
+        { found }.find(|others| !others.is_empty())
     }
 
     /// Evidence of that CPU, of now or earlier, then that of the host.
@@ -524,10 +555,8 @@ impl Division {
 
     /// Renumbers owners by `renamed`; owners that share a number are merged.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
-        let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
-        pools.for_each(|pool| pool.rename(&renamed));
+        self.pools().for_each(|pool| pool.rename(&renamed));
         self.precision.rename(&renamed);
-        self.idle = self.idle.map(&renamed);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The CPU time of flows, as samples show it, and whose it was. Pure.
 //!
-//! Each CPU's time of an event is divided in proportion to its samples of the interval. What is of
-//! samples whose flow is not known is no flow's here.
+//! Each CPU's time of an event is divided in proportion to its samples of the interval, that of RX
+//! softirqs as it was charged to packets. What is of samples or packets whose flow is not known is no
+//! flow's here.
 
 use std::collections::HashMap;
 
@@ -11,19 +12,25 @@ use netto_analysis::tagged::FlowEnds;
 use netto_platform::FlowTime;
 use rustc_hash::FxHashMap;
 
-/// Samples of one event on one CPU.
+/// How long charged time stands for that until there is more, nanoseconds: windows are a second
+/// apart.
+const STANDS_NS: u64 = 2_000_000_000;
+
+/// What is known of one event on one CPU: samples, or charged time.
 #[derive(Debug, Clone, Default)]
-struct Samples {
+struct Seen {
     all: u64,
     /// By owner and flow. Senders choose the ends: a hash that they cannot foresee.
     known: HashMap<(u32, FlowEnds), u64>,
+    /// Since when it stands for later time.
+    age_ns: u64,
 }
 
-impl Samples {
-    fn add(&mut self, who: Option<(u32, FlowEnds)>) {
-        self.all += 1;
+impl Seen {
+    fn add(&mut self, who: Option<(u32, FlowEnds)>, weight: u64) {
+        self.all += weight;
         if let Some(who) = who {
-            *self.known.entry(who).or_default() += 1;
+            *self.known.entry(who).or_default() += weight;
         }
     }
 }
@@ -57,62 +64,60 @@ pub fn show(times: &[OwnedTime], owners: &mut Owners, place: impl Fn(u32) -> Opt
     owners.keep_largest_flows();
 }
 
-/// The samples of an interval.
+/// The samples of an interval, and the last charged time.
 #[derive(Debug, Clone, Default)]
 pub struct FlowSamples {
-    /// By CPU and event: on top of the idle task, and elsewhere.
-    places: FxHashMap<(usize, usize), [Samples; 2]>,
+    /// By CPU and event.
+    samples: FxHashMap<(usize, usize), Seen>,
+    charged: FxHashMap<(usize, usize), Seen>,
 }
 
 impl FlowSamples {
-    /// Starts an interval.
-    pub fn begin(&mut self) {
-        self.places.clear();
+    /// Starts an interval of this length.
+    pub fn begin(&mut self, interval_ns: u64) {
+        self.samples.clear();
+        self.charged.retain(|_, own| {
+            own.age_ns += interval_ns.max(1);
+            own.age_ns <= STANDS_NS
+        });
     }
 
-    /// Adds a sample of an event on a CPU: on top of its idle task, or not; with its owner and flow,
-    /// if that is known.
-    pub fn add(
-        &mut self,
-        (cpu, event): (usize, usize),
-        is_on_idle: bool,
-        who: Option<(u32, FlowEnds)>,
-    ) {
-        let place = self.places.entry((cpu, event)).or_default();
-        place[usize::from(!is_on_idle)].add(who);
+    /// Adds a sample of an event on a CPU, with its owner and flow, if that is known.
+    pub fn add(&mut self, place: (usize, usize), who: Option<(u32, FlowEnds)>) {
+        self.samples.entry(place).or_default().add(who, 1);
     }
 
-    /// Divides the time of events on these CPUs. `idle_ratio` is the part of a CPU's time of an event
-    /// that was on top of its idle task; where it is not known, samples tell.
-    pub fn divide(
-        &self,
-        cost: &Cost,
-        cpus: &[u32],
-        idle_ratio: impl Fn(usize, usize) -> Option<f64>,
-    ) -> Vec<OwnedTime> {
+    /// Adds time of an event on a CPU that was charged to a packet. Where any was, samples tell
+    /// nothing.
+    pub fn add_charge(&mut self, place: (usize, usize), who: Option<(u32, FlowEnds)>, ns: u64) {
+        let own = self.charged.entry(place).or_default();
+        if own.age_ns > 0 {
+            *own = Seen::default();
+        }
+        own.add(who, ns);
+    }
+
+    /// Divides the time of events on these CPUs.
+    pub fn divide(&self, cost: &Cost, cpus: &[u32]) -> Vec<OwnedTime> {
         let mut times = Vec::new();
-        for (&(cpu, event), place) in &self.places {
+        let sampled = self.samples.iter();
+        let sampled = sampled.filter(|(place, _)| !self.charged.contains_key(place));
+        for (&(cpu, event), seen) in self.charged.iter().chain(sampled) {
             let column = cpus.iter().position(|own| *own as usize == cpu);
             let ns = column.and_then(|column| cost.cpu_ns(event)?.get(column).copied());
-            let Some(ns) = ns else {
+            let Some(whole_ns) = ns else {
                 continue;
             };
-            let [on_idle, elsewhere] = place.each_ref().map(|samples| samples.all);
-            let by_samples = || on_idle as f64 / (on_idle + elsewhere) as f64;
-            let ratio = idle_ratio(cpu, event).unwrap_or_else(by_samples);
-            let idle_ns = ((ns as f64 * ratio) as u64).min(ns);
-            for (samples, whole_ns) in place.iter().zip([idle_ns, ns - idle_ns]) {
-                times.extend(samples.known.iter().map(|(&(cause, flow), &own)| {
-                    let ns = u128::from(whole_ns) * u128::from(own) / u128::from(samples.all);
-                    let time = FlowTime {
-                        cpu: cpu as u32,
-                        event,
-                        flow,
-                        ns: ns as u64,
-                    };
-                    OwnedTime { cause, time }
-                }));
-            }
+            times.extend(seen.known.iter().map(|(&(cause, flow), &own)| {
+                let ns = u128::from(whole_ns) * u128::from(own) / u128::from(seen.all);
+                let time = FlowTime {
+                    cpu: cpu as u32,
+                    event,
+                    flow,
+                    ns: ns as u64,
+                };
+                OwnedTime { cause, time }
+            }));
         }
         times
     }
@@ -151,33 +156,40 @@ mod tests {
             (1, Some((8, flow(1)))),
             (3, Some((8, flow(1)))),
         ] {
-            samples.add((cpu, event), false, who);
+            samples.add((cpu, event), who);
         }
-        let mut times = samples.divide(&cost, &[0, 1], |_, _| None);
+        let mut times = samples.divide(&cost, &[0, 1]);
         times.sort_by_key(|own| own.time.cpu);
         let of = |own: &OwnedTime| (own.cause, own.time.cpu, own.time.ns);
         assert_eq!(
             times.iter().map(of).collect::<Vec<_>>(),
             [(7, 0, 600), (8, 1, 500)]
         );
-        samples.begin();
-        assert!(samples.divide(&cost, &[0, 1], |_, _| None).is_empty());
+        samples.begin(1);
+        assert!(samples.divide(&cost, &[0, 1]).is_empty());
     }
 
     #[test]
-    fn what_ran_on_top_of_the_idle_task_is_divided_by_samples_of_there() {
+    fn charged_time_takes_the_place_of_samples_until_there_is_more() {
         let (cost, event) = cost([1_000, 0]);
         let mut samples = FlowSamples::default();
-        samples.add((0, event), true, Some((7, flow(1))));
-        for _ in 0..4 {
-            samples.add((0, event), false, Some((7, flow(2))));
-        }
-        let ns = |ratio| {
-            let mut times = samples.divide(&cost, &[0, 1], |_, _| ratio);
+        let ns = |samples: &FlowSamples| {
+            let mut times = samples.divide(&cost, &[0, 1]);
             times.sort_by_key(|own| own.time.flow);
             times.iter().map(|own| own.time.ns).collect::<Vec<_>>()
         };
-        assert_eq!(ns(Some(0.75)), [750, 250]);
-        assert_eq!(ns(None), [200, 800]);
+        for (who, charged) in [(Some(1), 300), (Some(2), 100), (None, 100)] {
+            let who = who.map(|port| (7, flow(port)));
+            samples.add_charge((0, event), who, charged);
+        }
+        samples.add((0, event), Some((7, flow(3))));
+        assert_eq!(ns(&samples), [600, 200]);
+        samples.begin(500_000_000);
+        assert_eq!(ns(&samples), [600, 200]);
+        samples.add_charge((0, event), Some((7, flow(2))), 1);
+        assert_eq!(ns(&samples), [1_000]);
+        samples.begin(2 * STANDS_NS);
+        samples.add((0, event), Some((7, flow(3))));
+        assert_eq!(ns(&samples), [1_000], "by samples");
     }
 }

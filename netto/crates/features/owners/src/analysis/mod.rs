@@ -2,8 +2,8 @@
 //! owners' names. Pure.
 
 pub mod divide;
+pub mod fit;
 pub mod flows;
-pub mod idle;
 pub mod owner_table;
 pub mod path;
 pub mod pods;

@@ -131,9 +131,9 @@ impl Pool {
         add(&mut self.now, known, 1.0);
     }
 
-    /// Adds a sample of the interval to those that tell causes.
-    pub fn add_evidence(&mut self, known: Known) {
-        add(&mut self.evidence, known, 1.0);
+    /// Adds a sample of the interval, or charged time, to what tells causes.
+    pub fn add_evidence(&mut self, known: Known, weight: f64) {
+        add(&mut self.evidence, known, weight);
     }
 
     /// Adds a sample of the interval whose cause is not known.
@@ -238,11 +238,11 @@ mod tests {
     #[test]
     fn an_interval_has_its_own_samples_and_the_past_those_before() {
         let mut pool = Pool::default();
-        (0..100).for_each(|_| pool.add_evidence(caused_by(1)));
+        (0..100).for_each(|_| pool.add_evidence(caused_by(1), 1.0));
         pool.begin(1);
         pool.add(caused_by(2));
         assert_eq!(pool.now(), [(caused_by(2), 1.0)]);
-        pool.add_evidence(caused_by(2));
+        pool.add_evidence(caused_by(2), 1.0);
         assert!(pool.past()[0].0 == caused_by(1) && pool.past()[0].1 > 99.0);
         pool.begin(1);
         assert_eq!((pool.now().len(), pool.past().len()), (0, 2));
@@ -252,7 +252,7 @@ mod tests {
     fn the_past_fades_and_takes_bounded_memory() {
         let mut pool = Pool::default();
         for cause in 0..10_000 {
-            pool.add_evidence(caused_by(cause));
+            pool.add_evidence(caused_by(cause), 1.0);
             if cause % 100 == 0 {
                 pool.begin(1_000_000);
             }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn who_shares_a_number_weighs_what_all_of_them_did() {
         let mut pool = Pool::default();
-        (0..2).for_each(|cause| pool.add_evidence(caused_by(cause)));
+        (0..2).for_each(|cause| pool.add_evidence(caused_by(cause), 1.0));
         pool.begin(0);
         (0..4).for_each(|cause| pool.add(caused_by(cause)));
         pool.rename(|who| if who == 0 { 0 } else { who / 3 + 1 });

@@ -20,12 +20,36 @@ const LEAST_SAMPLES: f64 = 0.5;
 /// Most owners kept; above that, those without samples in the last window are forgotten.
 const MOST: usize = 512;
 
+/// Weights, of which few may count more than all others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mass {
+    sum: f64,
+    squares: f64,
+}
+
+impl Mass {
+    fn add(&mut self, weight: f64) {
+        self.sum += weight;
+        self.squares += weight * weight;
+    }
+
+    fn fade(&mut self, left: f64) {
+        self.sum *= left;
+        self.squares *= left;
+    }
+
+    /// The number of equal weights that tell as much.
+    fn number(self) -> f64 {
+        self.sum * self.sum / self.squares.max(f64::MIN_POSITIVE)
+    }
+}
+
 /// An owner in windows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Watched {
     now: f64,
     last: f64,
-    /// Decayed number of samples.
+    /// Decayed weight of samples.
     sum: f64,
     /// Decayed sum of differences between successive windows, in units of their variance if
     /// samples were independent, and the number of these.
@@ -37,26 +61,27 @@ struct Watched {
 #[derive(Debug, Clone, Default)]
 struct Clusters {
     owners: FxHashMap<u32, Watched>,
-    now: f64,
-    last: f64,
+    now: Mass,
+    last: Mass,
     sum: f64,
 }
 
 impl Clusters {
-    fn add(&mut self, who: u32) {
-        self.owners.entry(who).or_default().now += 1.0;
-        self.now += 1.0;
+    fn add(&mut self, who: u32, weight: f64) {
+        self.owners.entry(who).or_default().now += weight;
+        self.now.add(weight);
     }
 
     /// Ends a window; one without samples is none.
     fn end(&mut self) {
-        if self.now <= 0.0 {
+        if self.now.sum <= 0.0 {
             return;
         }
         let left = 0.5_f64.powf(1.0 / WINDOWS);
-        self.sum = self.sum * left + self.now;
+        self.sum = self.sum * left + self.now.sum;
+        let [now, last] = [self.now, self.last].map(Mass::number);
         // Harmonic: the variance of the difference of two shares is p (1 - p) / weight.
-        let weight = self.now * self.last / (self.now + self.last);
+        let weight = now * last / (now + last);
         for own in self.owners.values_mut() {
             own.sum = own.sum * left + own.now;
             own.excess *= left;
@@ -64,7 +89,7 @@ impl Clusters {
             let share = own.sum / self.sum;
             let variance = share * (1.0 - share);
             if weight > 0.0 && variance >= LEAST_VARIANCE {
-                let difference = own.now / self.now - own.last / self.last;
+                let difference = own.now / self.now.sum - own.last / self.last.sum;
                 own.excess += difference * difference * weight / variance;
                 own.pairs += 1.0;
             }
@@ -97,14 +122,12 @@ impl Clusters {
     }
 }
 
-/// Of an event: its time, and samples with a known cause and payer. All decay.
+/// Of an event: its time, and what is known of causes and payers. All decay.
 #[derive(Debug, Clone, Copy, Default)]
 struct Event {
     ns: f64,
-    /// Of that, what samples divide among payers.
-    paid_ns: f64,
-    causes: f64,
-    payers: f64,
+    causes: Mass,
+    payers: Mass,
 }
 
 /// See the head of this file.
@@ -133,42 +156,45 @@ impl Precision {
         let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
         for event in &mut self.events {
             event.ns *= left;
-            event.paid_ns *= left;
-            event.causes *= left;
-            event.payers *= left;
+            event.causes.fade(left);
+            event.payers.fade(left);
         }
     }
 
-    /// Adds a sample whose cause is known; of a softirq, windows are compared by it.
-    pub fn add_cause(&mut self, event: usize, cause: u32, is_softirq: bool) {
+    /// Adds a sample, or charged time, whose cause is known; of a softirq, windows are compared by
+    /// it.
+    pub fn add_cause(&mut self, event: usize, cause: u32, weight: f64, is_softirq: bool) {
         if let Some(event) = self.events.get_mut(event) {
-            event.causes += 1.0;
+            event.causes.add(weight);
         }
         if is_softirq {
-            self.causes.add(cause);
+            self.causes.add(cause, weight);
         }
     }
 
-    /// Adds a sample of a softirq whose payer is known.
-    pub fn add_payer(&mut self, event: usize, payer: u32) {
+    /// Adds a sample, or charged time, of a softirq whose payer is known.
+    pub fn add_payer(&mut self, event: usize, payer: u32, weight: f64) {
         if let Some(event) = self.events.get_mut(event) {
-            event.payers += 1.0;
+            event.payers.add(weight);
         }
-        self.payers.add(payer);
+        self.payers.add(payer, weight);
     }
 
-    /// Adds an event's time of the interval, and how much of it is divided among payers by samples.
-    pub fn add_time(&mut self, event: usize, ns: u64, paid_ns: u64) {
+    /// Adds an event's time of the interval.
+    pub fn add_time(&mut self, event: usize, ns: u64) {
         if let Some(event) = self.events.get_mut(event) {
             event.ns += ns as f64;
-            event.paid_ns += paid_ns as f64;
         }
     }
 
     /// For how long one independent sample stands of those by which the causes of an event are
     /// found, milliseconds: its own, and those of a row that it is divided by.
     pub fn cause_ms(&self, event: usize, stand_in: Option<usize>, is_softirq: bool) -> f64 {
-        let samples = |row: usize| self.events.get(row).map_or(0.0, |event| event.causes);
+        let samples = |row: usize| {
+            self.events
+                .get(row)
+                .map_or(0.0, |event| event.causes.number())
+        };
         let known = samples(event) + stand_in.map_or(0.0, samples);
         let effect = match is_softirq {
             true => self.causes.effect(),
@@ -180,9 +206,13 @@ impl Precision {
 
     /// The same of an event's payers.
     pub fn payer_ms(&self, event: usize, stand_in: Option<usize>) -> f64 {
-        let samples = |row: usize| self.events.get(row).map_or(0.0, |event| event.payers);
+        let samples = |row: usize| {
+            self.events
+                .get(row)
+                .map_or(0.0, |event| event.payers.number())
+        };
         let known = samples(event) + stand_in.map_or(0.0, samples);
-        let ns = self.events.get(event).map_or(0.0, |event| event.paid_ns);
+        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
         ms(ns, known) * self.payers.effect()
     }
 

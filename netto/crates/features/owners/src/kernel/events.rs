@@ -2,6 +2,7 @@
 //! report for pending samples.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
@@ -16,26 +17,31 @@ use super::cgroups::Cgroups;
 use crate::abi;
 use crate::analysis::verdict::Answer;
 use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
-use netto_analysis::tagged::{FlowEnds, Met};
+use netto_analysis::tagged::{FlowEnds, Met, SampleTag};
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers, Resources};
-use netto_sys::skeleton;
+use netto_sys::{skeleton, stacks};
 
 /// New control groups that are kept until they are read.
 const MOST_GROUPS: usize = 8192;
 /// The record of a new control group: its number, and its path with a terminating 0.
 const GROUP_BYTES: usize = 8 + 256;
-/// Packets on top of idle tasks that are kept until they are read.
-const MOST_ON_IDLE: usize = 2048;
+/// Time of RX softirqs for which one packet is told of: at first, and its bounds, nanoseconds.
+const FIRST_STEP_NS: u64 = 50_000;
+const STEPS_NS: RangeInclusive<u64> = 2_000..=10_000_000;
+/// Packets of a CPU and window that are to be told of.
+const CHARGES: u64 = abi::CHARGE_PLACES as u64 / 2;
 
-/// A packet that was received on top of the idle task.
+/// Time of an RX softirq, charged to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OnIdle {
+pub struct Charge {
     /// Its CPU.
     pub cpu: usize,
-    /// Its socket or interface; all 0 if the softirq met none.
-    pub met: Met,
+    /// How much, nanoseconds.
+    pub ns: u64,
+    /// The task that was interrupted, and the packet: all 0 if the softirq met none.
+    pub tag: SampleTag,
 }
 
 /// The reports of the probes.
@@ -45,7 +51,9 @@ pub struct OwnerEvents {
     // Dropped before the map that it reads.
     groups: RingBuffer<'static>,
     made: Receiver<(u64, Vec<u8>)>,
-    on_idle: Receiver<OnIdle>,
+    charges: MappedArray,
+    /// By CPU, how many of these were read.
+    charges_before: Vec<u64>,
     records: Arc<CpuRecords>,
     /// By CPU, the count before this interval.
     met_before: Vec<u64>,
@@ -107,6 +115,9 @@ const MOST_GROUPS_TO_WALK: u64 = 1_000;
 /// # Errors
 /// Why sockets cannot be met here.
 pub fn start(readers: &Readers, cgroups: Option<&Cgroups>) -> anyhow::Result<Loaded> {
+    for cpu in 0..readers.possible_cpus {
+        readers.records.set_step_ns(cpu, FIRST_STEP_NS);
+    }
     let root = cgroups.and_then(|cgroups| cgroups.root_with_at_most(MOST_GROUPS_TO_WALK));
     let mut refusal = None;
     for way in WAYS {
@@ -177,6 +188,7 @@ fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> 
     let rings = &mut open.maps.netto_rings;
     rings.set_max_entries(cpus as u32)?;
     rings.set_value_size(ring_bytes(places) as u32)?;
+    open.maps.netto_charged.set_max_entries(cpus as u32)?;
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let name = name.as_str();
@@ -209,17 +221,10 @@ impl OwnerEvents {
         let cpus = readers.possible_cpus;
         let rings = MappedArray::new(&skel.maps.netto_rings, ring_bytes(places), cpus)?;
         let (sender, made) = sync_channel(MOST_GROUPS);
-        let (tell, on_idle) = sync_channel(MOST_ON_IDLE);
+        let charges = MappedArray::new(&skel.maps.netto_charged, abi::CHARGES_BYTES, cpus)?;
         let mut builder = RingBufferBuilder::new();
         builder.add(&skel.maps.netto_owners_groups, move |bytes: &[u8]| {
             send_group(&sender, bytes)
-        })?;
-        builder.add(&skel.maps.netto_owners_on_idle, move |bytes: &[u8]| {
-            if let Some(own) = on_idle_of(bytes) {
-                // If the channel is full, drop it: enough are queued.
-                let _ = tell.try_send(own);
-            }
-            0
         })?;
         let groups = builder
             .build()
@@ -229,7 +234,8 @@ impl OwnerEvents {
             mask: places - 1,
             groups,
             made,
-            on_idle,
+            charges,
+            charges_before: vec![0; cpus],
             records: readers.records.clone(),
             met_before: vec![0; cpus],
             _new_groups: new_groups,
@@ -265,26 +271,50 @@ impl OwnerEvents {
         self.made.try_iter()
     }
 
-    /// Packets received on top of idle tasks, one for each quarter of a millisecond of such softirqs,
-    /// that were read with [`OwnerEvents::new_groups`].
-    pub fn on_idle(&self) -> impl Iterator<Item = OnIdle> {
-        self.on_idle.try_iter()
+    /// Time of RX softirqs on these CPUs since the last call, charged to packets. About as many are
+    /// told of next time, whatever the load, and each stands for the time until it.
+    pub fn charges(&mut self, cpus: &[u32]) -> Vec<Charge> {
+        let mut charges = Vec::new();
+        for cpu in cpus.iter().map(|&cpu| cpu as usize) {
+            let (ring, before) = (self.charges.element(cpu), self.charges_before.get_mut(cpu));
+            let Some((told, before)) = ring.get(abi::CHARGES_TOLD).zip(before) else {
+                continue;
+            };
+            let told = told.load(Acquire);
+            let kept = told.saturating_sub(abi::CHARGE_PLACES as u64 - 1);
+            let first = (std::mem::replace(before, told) + 1).max(kept);
+            let of_cpu = charges.len();
+            charges.extend((first..=told).filter_map(|number| charge_of(ring, cpu, number)));
+            let ns: u64 = charges[of_cpu..].iter().map(|own| own.ns).sum();
+            if ns > 0 {
+                let step_ns = (ns / CHARGES).clamp(*STEPS_NS.start(), *STEPS_NS.end());
+                self.records.set_step_ns(cpu, step_ns);
+            }
+        }
+        charges
     }
 }
 
-/// Such a packet as it is written in the ring: CPU, control group and inode of the socket, interfaces,
-/// network namespace, ends of its flow.
-fn on_idle_of(bytes: &[u8]) -> Option<OnIdle> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let [cpu, met @ ..] = words.first_chunk::<{ 1 + MET_WORDS }>()?;
-    Some(OnIdle {
-        cpu: u64::from_ne_bytes(*cpu) as usize,
-        met: met_of(met.map(u64::from_ne_bytes)),
-    })
+/// The charge of this number in a CPU's ring, if it is there before and afterwards.
+fn charge_of(ring: &[AtomicU64], cpu: usize, number: u64) -> Option<Charge> {
+    let at = number as usize % abi::CHARGE_PLACES * abi::CHARGE_WORDS;
+    let place = ring.get(abi::CHARGES_WORDS..)?.get(at..)?;
+    let place = place.first_chunk::<{ abi::CHARGE_WORDS }>()?;
+    let words = place.each_ref().map(|word| word.load(Acquire));
+    let (tag, rest) = words.split_first_chunk()?;
+    let ([ends @ .., ns], _) = rest.split_first_chunk::<{ ENDS_WORDS + 1 }>()?;
+    let mut tag = stacks::tag_of(*tag);
+    tag.last.flow = FlowEnds::from_words(*ends);
+    let is_its = [words[NUMBER_AT], place[NUMBER_AT].load(Acquire)] == [number; 2];
+    is_its.then_some(Charge { cpu, ns: *ns, tag })
 }
 
 /// Words of a packet that was met: `netto_met`.
-const MET_WORDS: usize = 4 + 5;
+const MET_WORDS: usize = 4 + ENDS_WORDS;
+/// Words of the ends of a flow.
+const ENDS_WORDS: usize = 5;
+/// The word of a tag that has its number.
+const NUMBER_AT: usize = 6;
 
 fn met_of(words: [u64; MET_WORDS]) -> Met {
     let [cgroup, inode, interfaces, netns, ends @ ..] = words;
@@ -367,19 +397,47 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_on_top_of_the_idle_task_comes_with_its_cpu_and_socket() {
-        let words = [3_u64, 42, 99, 3 | 5 << 32, 4_026_531_840, 0, 0, 0, 0, 0];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let met = Met {
-            cgroup: 42,
-            inode: 99,
-            from: 3,
-            to: 5,
-            netns: 4_026_531_840,
-            flow: None,
-        };
-        assert_eq!(on_idle_of(&bytes), Some(OnIdle { cpu: 3, met }));
-        assert_eq!(on_idle_of(&bytes[..79]), None);
+    fn a_charge_comes_with_its_payer_and_packet_unless_another_has_taken_its_place() {
+        let number = 2 + abi::CHARGE_PLACES as u64;
+        let mut words = vec![0; abi::CHARGES_WORDS + 3 * abi::CHARGE_WORDS];
+        let talk = 17 << 32 | 53 << 16 | 4242;
+        words[abi::CHARGES_WORDS + 2 * abi::CHARGE_WORDS..].copy_from_slice(&[
+            10 << 32 | 11,
+            7,
+            1,
+            0,
+            0,
+            1_000,
+            number,
+            42,
+            99,
+            3 | 5 << 32,
+            4_026_531_840,
+            0,
+            0,
+            0,
+            0,
+            talk,
+            25_000,
+        ]);
+        let ring: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let charge = charge_of(&ring, 3, number).unwrap();
+        assert_eq!((charge.cpu, charge.ns), (3, 25_000));
+        let SampleTag {
+            thread,
+            cgroup,
+            time_ns,
+            last,
+            ..
+        } = charge.tag;
+        assert_eq!((thread, cgroup, time_ns), (11, 7, 1_000));
+        assert_eq!(
+            (last.cgroup, last.inode, last.from, last.to),
+            (42, 99, 3, 5)
+        );
+        assert!(last.flow.is_some());
+        assert_eq!(charge_of(&ring, 3, 2), None);
+        assert_eq!(charge_of(&ring, 3, number + 1), None, "there is no room");
     }
 
     #[test]

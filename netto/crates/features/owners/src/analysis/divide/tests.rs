@@ -431,62 +431,58 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
 }
 
 #[test]
-fn what_ran_on_top_of_the_idle_task_is_paid_by_idle_cpus_and_samples_divide_the_rest() {
-    const IDLE: u32 = 8;
+fn softirqs_are_divided_as_time_was_charged_and_samples_tell_the_parts() {
     let mut division = Division::default();
-    division.begin(500_000_000, 2);
-    division.set_idle(IDLE, |cpu| (cpu == 0).then_some(0.6));
-    // The kernel takes no samples of idle CPU 0: softirqs there are told of otherwise.
-    for (cause, payer, is_of_window) in [(1, 9, false), (1, 9, false), (2, IDLE, true)] {
-        let whose = pair(cause, payer);
-        let own = sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket);
-        let own = Attributed {
-            leaf: match is_of_window {
-                true => row("rx_unattributed"),
-                false => own.leaf,
-            },
-            is_of_window,
-            ..own
+    for interval in 0..3 {
+        division.begin(500_000_000, 2);
+        // A window in the first.
+        if interval == 0 {
+            for (cause, payer, ns) in [(1, 8, 3_000_000), (2, 8, 500_000), (2, 9, 500_000)] {
+                let found = Evidence::Socket;
+                division.add_charge(0, pair(cause, payer), found, ns);
+            }
+        }
+        for payer in [8, 9] {
+            for _ in 0..10 {
+                let whose = pair(2, payer);
+                let own = sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket);
+                division.add(own);
+            }
+        }
+        let cost = cost(&[("gro", [1_000, 0]), ("ip_receive_v4", [3_000, 0])]);
+        let (portions, bases) = divided(&mut division, &cost);
+        let ns = |cause, payer| {
+            let of = portions.iter().filter(|own| own.pair == pair(cause, payer));
+            of.map(|own| own.ns).sum::<u64>()
         };
-        division.add(own);
+        for (cause, payer, expected) in [(1, 8, 3_000_u64), (2, 8, 500), (2, 9, 500)] {
+            assert!(ns(cause, payer).abs_diff(expected) < 40, "{portions:?}");
+        }
+        assert!(caused(&portions, "gro", 2) > 800, "{portions:?}");
+        let basis = bases
+            .iter()
+            .find(|b| b.component as usize == row("rx_softirq"))
+            .unwrap();
+        let ways = (basis.socket_ns, basis.proportion_ns);
+        let expected = if interval == 0 {
+            (4_000, 0)
+        } else {
+            (0, 4_000)
+        };
+        assert_eq!(ways, expected, "{interval}");
     }
-    let own = sample(
-        1,
-        "rx_softirq",
-        Some("gro"),
-        pair(1, IDLE),
-        Evidence::Socket,
-    );
-    division.add(own);
-    let (portions, bases) = divided(&mut division, &cost(&[("gro", [1_000, 500])]));
-    let mut found: Vec<(usize, Pair, u64)> = portions
-        .iter()
-        .map(|own| (own.column, own.pair, own.ns))
-        .collect();
-    found.sort_unstable();
-    assert_eq!(
-        found,
-        [
-            (0, pair(1, 9), 400),
-            (0, pair(2, IDLE), 600),
-            (1, pair(1, IDLE), 500),
-        ],
-        "of CPU 1 it is not known, so that samples tell"
-    );
-    let basis = bases
-        .iter()
-        .find(|b| b.component as usize == row("rx_softirq"));
-    assert_eq!(basis.unwrap().total_ns(), 1_500);
 }
 
 #[test]
-fn the_causes_on_top_of_the_idle_task_are_those_of_others_where_none_are_told() {
+fn a_softirq_that_met_no_packet_is_caused_elsewhere_unless_it_had_the_packet() {
+    let [sender, receiver] = [10, 11];
     let mut division = Division::default();
-    division.begin(500_000_000, 2);
-    division.set_idle(8, |_| Some(1.0));
-    division.add(sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket));
-    let (portions, _) = divided(&mut division, &cost(&[("rx_softirq", [100, 70])]));
-    let of = |column| portions.iter().find(|own| own.column == column).unwrap();
-    assert_eq!((of(0).pair, of(0).ns), (pair(1, 8), 100));
-    assert_eq!((of(1).pair, of(1).ns), (pair(1, 8), 70), "the host's");
+    division.begin(1, 2);
+    let none = pair(NOBODY, sender);
+    division.add_charge(0, none, Evidence::Nothing, 1_000_000);
+    division.add_charge(1, pair(receiver, 3), Evidence::Socket, 4_000_000);
+    let cost = cost(&[("napi_loop", [70, 0]), ("gro", [30, 0])]);
+    let (portions, _) = divided(&mut division, &cost);
+    assert_eq!(paid(&portions, "napi_loop", pair(receiver, sender)), 70);
+    assert_eq!(paid(&portions, "gro", none), 30);
 }

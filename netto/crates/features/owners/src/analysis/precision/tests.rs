@@ -1,4 +1,4 @@
-//! A made-up host with known owners, whose samples are taken in windows: intervals contain the truth
+//! A made-up host with known owners, whose packets are met in windows: intervals contain the truth
 //! as often as they claim, and are not much wider than they must be.
 
 use metrics_common::component::index_of;
@@ -22,14 +22,23 @@ const PAID: [f64; 2] = [0.6, 0.4];
 const HOSTS: u32 = 100;
 const BEFORE: u32 = 40;
 
-/// How a host is sampled.
+/// How a host is seen.
+#[derive(Debug, Clone, Copy)]
+enum Seen {
+    /// By samples.
+    Sampled,
+    /// By time charged to packets, always.
+    Charged,
+    /// So in windows, every second interval.
+    InWindows,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Sampling {
-    /// Regular samples of each interval.
-    regular: u32,
-    /// Of each window, every second interval; without windows, every regular sample tells a cause.
-    in_window: Option<u32>,
-    /// Samples of a window that show the same packet.
+    seen: Seen,
+    /// Samples or charges of an interval or window.
+    number: u32,
+    /// How many of them show the same packet.
     alike: u32,
 }
 
@@ -52,33 +61,27 @@ fn observed(
     let event = index_of("rx_softirq").unwrap();
     let leaf = index_of("gro").unwrap();
     division.begin(INTERVAL_NS, 1);
-    let add = |division: &mut Division, cause: Option<u32>, payer, is_of_window| {
-        division.add(Attributed {
-            cpu: 0,
-            event,
-            leaf,
-            pair: Pair {
-                cause: cause.map_or(UNKNOWN, |cause| 10 + cause),
-                payer: 20 + payer,
-            },
-            found: cause.map_or(Evidence::Unknown, |_| Evidence::Socket),
-            is_of_window,
-        });
-    };
-    for _ in 0..sampling.regular {
-        let cause = sampling.in_window.is_none();
-        let cause = cause.then(|| drawn(random, &CAUSED));
-        let payer = drawn(random, &PAID);
-        add(division, cause, payer, false);
-    }
-    if let Some(samples) = sampling.in_window.filter(|_| number.is_multiple_of(2)) {
-        let mut cause = 0;
-        for sample in 0..samples {
-            if sample % sampling.alike == 0 {
-                cause = drawn(random, &CAUSED);
-            }
-            let payer = drawn(random, &PAID);
-            add(division, Some(cause), payer, true);
+    let is_open = !matches!(sampling.seen, Seen::InWindows) || number.is_multiple_of(2);
+    let mut cause = 0;
+    for at in (0..sampling.number).filter(|_| is_open) {
+        if at % sampling.alike == 0 {
+            cause = drawn(random, &CAUSED);
+        }
+        let pair = Pair {
+            cause: 10 + cause,
+            payer: 20 + drawn(random, &PAID),
+        };
+        let found = Evidence::Socket;
+        match sampling.seen {
+            Seen::Sampled => division.add(Attributed {
+                cpu: 0,
+                event,
+                leaf,
+                pair,
+                found,
+                is_of_window: false,
+            }),
+            Seen::Charged | Seen::InWindows => division.add_charge(0, pair, found, 150_000),
         }
     }
     let mut components = vec![None; COMPONENTS.len()];
@@ -179,32 +182,35 @@ fn least_width(share: f64, samples: f64) -> f64 {
 
 #[test]
 fn intervals_contain_the_truth_as_often_as_they_say_and_are_hardly_wider_than_they_must_be() {
-    let sampling = |regular, in_window, alike| Sampling {
-        regular,
-        in_window,
+    let sampling = |seen, number, alike| Sampling {
+        seen,
+        number,
         alike,
     };
     for (sampling, intervals) in [
-        // Every packet is met.
-        (sampling(40, None, 1), 120),
-        // Windows beside the least rate of regular samples: independent ones, five alike, all alike.
-        (sampling(8, Some(40), 1), 120),
-        (sampling(8, Some(40), 5), 120),
-        (sampling(8, Some(20), 20), 120),
+        (sampling(Seen::Sampled, 40, 1), 120),
+        (sampling(Seen::Charged, 40, 1), 120),
+        // Independent packets, five charges of each, all of one.
+        (sampling(Seen::InWindows, 40, 1), 120),
+        (sampling(Seen::InWindows, 40, 5), 120),
+        (sampling(Seen::InWindows, 20, 20), 120),
         // A few seconds.
-        (sampling(8, Some(40), 5), 20),
+        (sampling(Seen::InWindows, 40, 5), 20),
     ] {
         let [cause, payer, pair] = coverage(sampling, intervals);
         let said = format!("{sampling:?}, {intervals}: {cause:?} {payer:?} {pair:?}");
         for found in [cause, payer, pair] {
             assert!(found.ratio() >= 0.93, "{said}");
         }
-        let regular = f64::from(sampling.regular * intervals);
-        let of_causes = match sampling.in_window {
-            Some(samples) => f64::from(samples / sampling.alike * intervals / 2),
-            None => regular,
+        let windows = match sampling.seen {
+            Seen::Sampled | Seen::Charged => intervals,
+            Seen::InWindows => intervals / 2,
         };
-        for (found, share, samples) in [(cause, CAUSED[0], of_causes), (payer, PAID[0], regular)] {
+        let number = |alike| f64::from(sampling.number / alike * windows);
+        for (found, share, samples) in [
+            (cause, CAUSED[0], number(sampling.alike)),
+            (payer, PAID[0], number(1)),
+        ] {
             let least = least_width(share, samples);
             assert!(found.width() <= 1.3 * least, "{least}; {said}");
         }
@@ -215,8 +221,8 @@ fn intervals_contain_the_truth_as_often_as_they_say_and_are_hardly_wider_than_th
 fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
     let mut division = Division::default();
     let none = Sampling {
-        regular: 0,
-        in_window: None,
+        seen: Seen::Sampled,
+        number: 0,
         alike: 1,
     };
     let owners = observed(&mut SplitMix64(1), &mut division, none, 0);
