@@ -99,6 +99,7 @@ const LEAST_SAMPLED: f64 = 0.93;
 ///   the least sampled one decides.
 /// - A softirq found by samples alone has an upper margin for the time that samples miss
 ///   ([`UNSEEN_OF_SOFTIRQS`]), or, if it was corrected, the uncertainty of the correction.
+///   The latter is also that of each of its parts.
 /// - What the scheduler's ticks alone find may also be met too rarely or too often ([`IN_STEP`]),
 ///   unless a correction says by how much.
 ///
@@ -119,13 +120,18 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
             let whole_ns = sums.total_ns(whole)?;
             if is_sampled(&info.components[whole]) {
                 let (low, high) = counted(info, sums, whole, own_ns)?;
-                let step = in_step(info, sums, whole);
-                let (low, high) = (low * (1.0 - step), high * (1.0 + step));
-                let unseen_ns = match described.kind {
-                    KindName::Remainder => unseen(info, sums, whole) * whole_ns as f64,
-                    _ => 0.0,
+                let correction = sums.softirq_correction();
+                let step = in_step(info, correction, whole);
+                let low = low * (1.0 - miscorrected(info, correction, whole)) * (1.0 - step);
+                let high = high * (1.0 + step);
+                // What no sample shows is the remainder's; a wrong factor is every part's.
+                let off = unseen(info, correction, whole);
+                let high = match (&described.kind, correction) {
+                    (KindName::Remainder, _) => high + off * whole_ns as f64,
+                    (_, Some(_)) => high * (1.0 + off),
+                    (_, None) => high,
                 };
-                (low, high + unseen_ns)
+                (low, high)
             } else {
                 let (low, high) = wilson(ratio(own_ns, whole_ns), sums.samples(whole)?);
                 (low * whole_ns as f64, high * whole_ns as f64)
@@ -135,15 +141,28 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
             if is_sampled(&info.components[clocked(info, component)?]) =>
         {
             let (low, high) = counted(info, sums, component, own_ns)?;
-            let step = in_step(info, sums, component);
-            let low = low * (1.0 - miscorrected(info, sums, component)) * (1.0 - step);
-            let high = high * (1.0 + unseen(info, sums, component));
+            let correction = sums.softirq_correction();
+            let step = in_step(info, correction, component);
+            let low = low * (1.0 - miscorrected(info, correction, component)) * (1.0 - step);
+            let high = high * (1.0 + unseen(info, correction, component));
             (low, high * (1.0 + step))
         }
         KindName::Timed | KindName::Carved => carved(info, sums, component, own_ns)?,
         _ => return None,
     };
     Some(((low as u64).min(own_ns), (high.ceil() as u64).max(own_ns)))
+}
+
+/// How far the time of an event may be off whatever the number of its samples, as a ratio: 0 if it
+/// is timed.
+pub fn systematic(info: &Info, correction: Option<Correction>, component: usize) -> f64 {
+    let clock = clocked(info, component).and_then(|row| info.components.get(row));
+    if !clock.is_some_and(is_sampled) {
+        return 0.0;
+    }
+    let step = in_step(info, correction, component);
+    let miscorrected = correction.map_or(0.0, |_| unseen(info, correction, component));
+    (1.0 + miscorrected) * (1.0 + step) - 1.0
 }
 
 /// The interval of work that is found by samples alone, or of a part of it; `own_ns` is its
@@ -198,17 +217,17 @@ fn is_sampled(row: &ComponentInfo) -> bool {
 
 /// How far a row may lie below its estimate, because the correction for unseen time may be too
 /// large, as a ratio of the estimate.
-fn miscorrected(info: &Info, sums: &impl Sums, row: usize) -> f64 {
-    match sums.softirq_correction() {
-        Some(_) => unseen(info, sums, row).clamp(0.0, 1.0),
+fn miscorrected(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
+    match correction {
+        Some(_) => unseen(info, correction, row).clamp(0.0, 1.0),
         None => 0.0,
     }
 }
 
 /// How far a sampled row may be off because ticks are in step with the scheduler.
-fn in_step(info: &Info, sums: &impl Sums, row: usize) -> f64 {
+fn in_step(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
     let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
-    let is_corrected = is_of_softirq(component) && sums.softirq_correction().is_some();
+    let is_corrected = is_of_softirq(component) && correction.is_some();
     match info.sampler.as_deref() == Some("tick") && !is_corrected {
         true => IN_STEP,
         false => 0.0,
@@ -223,9 +242,9 @@ fn is_of_softirq(kind: Option<Kind>) -> bool {
 }
 
 /// How far a sampled row may lie above its estimate, as a ratio of it.
-fn unseen(info: &Info, sums: &impl Sums, row: usize) -> f64 {
+fn unseen(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
     let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
-    match sums.softirq_correction() {
+    match correction {
         _ if !is_of_softirq(component) => 0.0,
         Some(correction) => correction.error_ratio,
         None => UNSEEN_OF_SOFTIRQS / (1.0 - UNSEEN_OF_SOFTIRQS),
@@ -392,6 +411,40 @@ mod tests {
         assert!(low < 0.5 && high > 1.5, "{low} … {high}");
         assert_eq!(width("tick", true), width("perf", true));
         assert!(width("perf", false).0 > 0.9);
+    }
+
+    #[test]
+    fn a_part_of_a_corrected_softirq_is_as_uncertain_as_the_correction() {
+        let (info, mut snapshot) = seen_by_no_sample(Some(1_000));
+        let [row, part] = ["rx_softirq", "tc_classify"].map(|slug| index_of(slug).unwrap());
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        for (row, ns, samples) in [(row, 900_000_000, 90_000), (part, 300_000_000, 30_000)] {
+            cost.components[row] = Some(vec![ns, 0]);
+            cost.samples[row] = Some(vec![samples, 0]);
+        }
+        cost.fewest_due = Some(100_000);
+        let mut width = |error_ratio: Option<f64>| {
+            let cost = snapshot.sections.cost.as_mut().unwrap();
+            cost.softirq_correction = error_ratio.map(|error_ratio| Correction {
+                ratio: 1.0,
+                error_ratio,
+            });
+            let (low, high) = of_component(&info, &snapshot, part).unwrap();
+            (low as f64 / 3e8, high as f64 / 3e8)
+        };
+        let (low, high) = width(Some(0.2));
+        assert!(low < 0.8 && high > 1.2, "{low} … {high}");
+        let (low, high) = width(None);
+        assert!(low > 0.95 && high < 1.05, "{low} … {high}");
+        for (correction, expected) in [(0.2, 0.2), (0.0, 0.0)] {
+            let correction = Correction {
+                ratio: 1.0,
+                error_ratio: correction,
+            };
+            let found = systematic(&info, Some(correction), row);
+            assert!((found - expected).abs() < 1e-9, "{found}");
+        }
+        assert_eq!(systematic(&crate::fixture::info(), None, row), 0.0);
     }
 
     #[test]

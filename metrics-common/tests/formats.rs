@@ -8,8 +8,8 @@ use metrics_common::component::{children_of, index_of};
 use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
-    About, Attachment, Caused, GroupKind, GroupLatency, Interruption, MissingPoint, OwnerBasis,
-    Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
+    About, Attachment, Caused, Causes, GroupKind, GroupLatency, Interruption, MissingPoint,
+    OwnerBasis, Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -108,6 +108,12 @@ prop_compose! {
                 uncounted: if id > 1 { String::new() } else { "gone".into() }, ..About::default()
             },
             cpu_ns: row(id as usize),
+            causes: (seed % 2 != 0).then(|| {
+                let mut causes = Causes::new(seed);
+                causes.add(&Owner { id, cgroup: "/ü".into(), ..Owner::single(OwnerKind::Cgroup) }, id);
+                causes.add(&Owner::single(OwnerKind::Unknown), seed);
+                causes
+            }),
         };
         let programs = Programs {
             programs: (0..seed % 64).map(program).collect(), other_cpu_ns: row(9), other_samples: seed,

@@ -37,7 +37,9 @@ pub use owners::{
     MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, event_of, is_softirq,
 };
 pub use power::ZonePower;
-pub use programs::{About, Attachment, MOST_PROGRAMS, Packets, Program};
+pub use programs::{
+    About, Attachment, Cause, Causes, MOST_CAUSES, MOST_PROGRAMS, Packets, Program,
+};
 pub use recorded::{Quantity, Recorded, Unit};
 pub use section::Section;
 pub use slowest::{MOST_SLOWEST, SLOW_NS, SOFTIRQS, SlowSoftirq};

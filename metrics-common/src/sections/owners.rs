@@ -115,7 +115,7 @@ type Identity<'a> = (OwnerKind, u64, u32, u64, &'a str);
 
 impl Owner {
     /// An owner of a kind that needs no name.
-    pub fn single(kind: OwnerKind) -> Owner {
+    pub const fn single(kind: OwnerKind) -> Owner {
         Owner {
             kind,
             id: 0,
@@ -130,6 +130,11 @@ impl Owner {
             namespace: String::new(),
             unit: String::new(),
         }
+    }
+
+    /// Whether it is the same one, of which more or less is known.
+    pub fn is(&self, other: &Owner) -> bool {
+        self.identity() == other.identity()
     }
 
     pub(super) fn identity(&self) -> Identity<'_> {

@@ -1,12 +1,17 @@
 //! CPU time of the kernel's BPF programs on the way of packets.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::columns::Columns;
+use super::owners::{Bounds, Owner};
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
+
+mod causes;
+
+pub use causes::{Cause, Causes, MOST_CAUSES};
 
 /// Most programs named in a snapshot or a sum; the time of further ones is summed.
 pub const MOST_PROGRAMS: usize = 64;
@@ -24,14 +29,15 @@ pub struct Programs {
 }
 
 /// A BPF program.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
     /// The program, with what its times rest on.
-    #[serde(flatten)]
     pub about: About,
     /// CPU time within networking by CPU, nanoseconds: of its own code and of what it calls, other
     /// than further programs.
     pub cpu_ns: Vec<u64>,
+    /// Whose packets it ran for; `None` where owners are not measured.
+    pub causes: Option<Causes>,
 }
 
 /// A program without its times.
@@ -55,6 +61,10 @@ pub struct About {
     pub unattached: String,
     /// Samples that its time rests on.
     pub samples: u64,
+    /// By how much its time may be off whatever their number, because the time of softirqs is
+    /// found by samples, too; nanoseconds.
+    #[serde(default)]
+    pub systematic_ns: u64,
     /// How many packets it had, for the time in which that is known.
     pub packets: Option<Packets>,
     /// Why packets are not known; empty if they are.
@@ -88,16 +98,92 @@ impl Program {
         total(&self.cpu_ns)
     }
 
+    /// Adds the owners of a later interval, before its time is added.
+    fn add_causes(&mut self, later: &Program) {
+        let before_ns = self.total_ns();
+        match (&mut self.causes, &later.causes) {
+            (Some(own), Some(more)) => own.add_later(more),
+            (Some(own), None) => own.add_unknown(later.total_ns()),
+            (own @ None, Some(more)) => {
+                let mut causes = more.clone();
+                causes.add_unknown(before_ns);
+                *own = Some(causes);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Its time by the owner of the packets, to the nanosecond: those with the most first, what is
+    /// unknown last. None where owners are not measured.
+    pub fn causes(&self) -> Vec<Cause<'_>> {
+        let causes = self.causes.as_ref();
+        causes.map_or(Vec::new(), |causes| causes.of_time(self.total_ns()))
+    }
+
     /// CPU time for each packet, nanoseconds; `None` without packets.
     pub fn ns_per_packet(&self) -> Option<f64> {
         let packets = self.about.packets.filter(|packets| packets.count > 0)?;
         Some(packets.cpu_ns as f64 / packets.count as f64)
     }
 
-    /// Half of the 95 % interval of its time, by the number of samples, as a share of it; `None`
-    /// without samples.
+    /// Half of the 95 % interval of its time, by the number of samples and what else may be wrong, as
+    /// a share of it; `None` without samples.
     pub fn margin_ratio(&self) -> Option<f64> {
-        (self.about.samples > 0).then(|| 1.96 / (self.about.samples as f64).sqrt())
+        let by_number = 1.96 / (self.about.samples as f64).sqrt();
+        let otherwise = self.about.systematic_ns as f64 / self.total_ns().max(1) as f64;
+        (self.about.samples > 0).then(|| by_number.hypot(otherwise))
+    }
+
+    fn interval_ns(&self) -> Option<Bounds> {
+        let ns = self.total_ns() as f64;
+        let half_ns = ns * self.margin_ratio()?;
+        Some(((ns - half_ns).max(0.0) as u64, (ns + half_ns).ceil() as u64))
+    }
+}
+
+/// As JSON has it.
+#[derive(Serialize)]
+struct ProgramView<'a> {
+    #[serde(flatten)]
+    about: &'a About,
+    cpu_ns: &'a [u64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ns: Option<Bounds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owners: Option<Vec<CauseView<'a>>>,
+}
+
+#[derive(Serialize)]
+struct CauseView<'a> {
+    label: String,
+    #[serde(flatten)]
+    owner: &'a Owner,
+    total_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_ns: Option<Bounds>,
+}
+
+impl<'a> CauseView<'a> {
+    fn of(own: Cause<'a>) -> CauseView<'a> {
+        CauseView {
+            label: own.owner.label(),
+            owner: own.owner,
+            total_ns: own.ns,
+            interval_ns: own.interval_ns,
+        }
+    }
+}
+
+impl Serialize for Program {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let owners = || self.causes().into_iter().map(CauseView::of).collect();
+        let view = ProgramView {
+            about: &self.about,
+            cpu_ns: &self.cpu_ns,
+            interval_ns: self.interval_ns(),
+            owners: self.causes.as_ref().map(|_| owners()),
+        };
+        view.serialize(serializer)
     }
 }
 
@@ -123,6 +209,7 @@ impl About {
     /// Adds a later interval of the same program.
     fn add(&mut self, later: &About) {
         self.samples = self.samples.saturating_add(later.samples);
+        self.systematic_ns = self.systematic_ns.saturating_add(later.systematic_ns);
         self.attached.clone_from(&later.attached);
         self.unattached.clone_from(&later.unattached);
         match (&mut self.packets, &later.packets) {
@@ -160,6 +247,9 @@ pub struct ProgramsWire {
     other_samples: u64,
     /// A row for each program, and one for others.
     cpu_ns: Packed,
+    /// Of each program; none in what an older netto has written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<Option<Causes>>,
 }
 
 impl Section for Programs {
@@ -172,6 +262,10 @@ impl Section for Programs {
             programs: self.programs.iter().map(|own| own.about.clone()).collect(),
             other_samples: self.other_samples,
             cpu_ns: packed::pack(rows.map(Some)),
+            causes: match self.programs.iter().any(|own| own.causes.is_some()) {
+                true => self.programs.iter().map(|own| own.causes.clone()).collect(),
+                false => Vec::new(),
+            },
         }
     }
 
@@ -182,10 +276,21 @@ impl Section for Programs {
         if wire.programs.len() != rows.len() || rows.len() > MOST_PROGRAMS {
             return Err(Damaged);
         }
-        let programs = wire.programs.into_iter().zip(rows);
+        let mut causes = wire.causes;
+        if causes.is_empty() {
+            causes.resize(rows.len(), None);
+        }
+        if causes.len() != rows.len() || !causes.iter().flatten().all(Causes::is_bounded) {
+            return Err(Damaged);
+        }
+        let programs = wire.programs.into_iter().zip(rows).zip(causes);
         Ok(Programs {
             programs: programs
-                .map(|(about, cpu_ns)| Program { about, cpu_ns })
+                .map(|((about, cpu_ns), causes)| Program {
+                    about,
+                    cpu_ns,
+                    causes,
+                })
                 .collect(),
             other_cpu_ns,
             other_samples: wire.other_samples,
@@ -223,6 +328,7 @@ impl Section for Programs {
             let mut more = later.programs.iter();
             match more.find(|more| is_same(&own.about, &more.about)) {
                 Some(more) => {
+                    own.add_causes(more);
                     own.about.add(&more.about);
                     columns.add(&mut own.cpu_ns, &more.cpu_ns);
                 }
@@ -235,8 +341,10 @@ impl Section for Programs {
             }
             let cpu_ns = columns.placed(&more.cpu_ns);
             if programs.len() < MOST_PROGRAMS {
-                let about = more.about.clone();
-                programs.push(Program { about, cpu_ns });
+                programs.push(Program {
+                    cpu_ns,
+                    ..more.clone()
+                });
             } else {
                 let sums = other_cpu_ns.iter_mut().zip(cpu_ns);
                 sums.for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
@@ -254,6 +362,7 @@ impl Recorded for Programs {}
 mod tests {
     use super::*;
     use crate::codec;
+    use crate::sections::OwnerKind;
     use crate::{Sections, Snapshot};
 
     fn program(id: u32, cpu_ns: &[u64], packets: Option<u64>) -> Program {
@@ -276,7 +385,16 @@ mod tests {
                 ..About::default()
             },
             cpu_ns: cpu_ns.to_vec(),
+            causes: None,
         }
+    }
+
+    fn caused(mut own: Program, by: &[(OwnerKind, u64)]) -> Program {
+        let mut causes = Causes::new(1);
+        by.iter()
+            .for_each(|(kind, ns)| causes.add(&Owner::single(*kind), *ns));
+        own.causes = Some(causes);
+        own
     }
 
     fn programs(all: Vec<Program>) -> Programs {
@@ -294,7 +412,7 @@ mod tests {
             cpus: vec![0, 1],
             sections: Sections {
                 programs: Some(programs(vec![
-                    program(1, &[5, 7], Some(3)),
+                    caused(program(1, &[5, 7], Some(3)), &[(OwnerKind::Nobody, 12)]),
                     program(2, &[0, 1], None),
                 ])),
                 ..Sections::default()
@@ -325,6 +443,34 @@ mod tests {
         );
         assert_eq!(sum.sum().total_ns(), sum.total_ns());
         assert_eq!(sum.programs[0].margin_ratio(), Some(1.96 / 8.0_f64.sqrt()));
+        sum.programs[0].about.systematic_ns = 52;
+        assert!(sum.programs[0].margin_ratio() > Some(1.0));
+    }
+
+    #[test]
+    fn owners_add_up_to_the_programs_time_and_where_they_were_not_measured_are_unknown() {
+        let one = || {
+            let own = caused(program(1, &[30, 10], None), &[(OwnerKind::Nobody, 40)]);
+            programs(vec![own])
+        };
+        let other = || programs(vec![program(1, &[0, 60], None)]);
+        for intervals in [[one(), other()], [other(), one()]] {
+            let mut sum = Programs::default();
+            for own in &intervals {
+                sum.add(own, &Columns::folded());
+            }
+            let causes = sum.programs[0].causes();
+            let times: Vec<_> = causes.iter().map(|own| (own.owner.kind, own.ns)).collect();
+            assert_eq!(times, [(OwnerKind::Nobody, 40), (OwnerKind::Unknown, 60)]);
+        }
+        let mut sum = other();
+        sum.add(&other(), &Columns::folded());
+        assert!(sum.programs[0].causes().is_empty());
+        let json = serde_json::to_string(&sum.programs[0]).unwrap();
+        assert!(!json.contains("owners"), "{json}");
+        let json = serde_json::to_string(&one().programs[0]).unwrap();
+        let expected = r#""owners":[{"label":"no owner","kind":"nobody","total_ns":40,"#;
+        assert!(json.contains(expected), "{json}");
     }
 
     #[test]

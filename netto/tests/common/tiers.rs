@@ -143,6 +143,7 @@ pub const TABLE: &[Row] = &[
     root("idle::").repeated().long(KNOWN_COST).guest(),
     root("programs::a_packet_costs").statistics(KNOWN_COST),
     root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
+    root("ticks::beside_").statistics(KNOWN_COST),
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_").guest(),
     root("packets::one_costs").statistics(KNOWN_COST),

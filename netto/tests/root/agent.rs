@@ -103,6 +103,11 @@ fn role(words: &[String]) -> Result<()> {
         ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),
         ["unix-blast"] => go_on(loads::unix_blast),
+        ["unix-pong", name] => {
+            let listener = loads::unix_listener(name)?;
+            go_on(|| loads::unix_pong(&listener))
+        }
+        ["unix-ping", name] => go_on(|| loads::unix_ping(name)),
         ["udp-drip", to] => go_on(|| loads::udp_drip(to.parse()?)),
         ["udp-busy-sink", at] => go_on(|| loads::udp_busy_sink(at.parse()?)),
         ["uring-blast", "worker"] => go_on(|| loads::uring_blast(Worker::Thread)),

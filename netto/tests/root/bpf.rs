@@ -21,10 +21,13 @@ pub const TCX_NEXT: i32 = -1;
 /// Attaches a program that lets every packet pass after some work, or hands it to
 /// another CPU.
 ///
-/// `how` is `xdp-generic`, `tcx`, `xdp-cpumap`, `xdp-drop`, which lets none pass, or `xdp-pass`, which does
-/// nothing else. Meant for a process of its own: the program
-/// stays for as long as the process (tcx), or the device (XDP).
+/// `how` is `xdp-generic`, `tcx`, `xdp-cpumap`, `xdp-drop`, which lets none pass, `xdp-pass`, which does
+/// nothing else, or `cgroup-skb`, for what the group of this folder sends. Meant for a process of its own: the program
+/// stays for as long as the process (tcx), the device (XDP) or the group.
 pub fn attach(how: &str, device: &str) -> Result<Object> {
+    if how == "cgroup-skb" {
+        return attach_to_group(device);
+    }
     let index = device_index(device)?;
     // The program keeps the map, once it is loaded.
     let mut cpus = None;
@@ -73,6 +76,25 @@ pub fn attach_tcx(device: &str, code: &[u8]) -> Result<Object> {
         return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
     }
     Ok(object)
+}
+
+/// Attaches a program to what a control group sends, without a link.
+fn attach_to_group(folder: &str) -> Result<Object> {
+    const PASS: i32 = 1;
+    let group = std::fs::File::open(folder).with_context(|| format!("no group {folder}"))?;
+    let object = load("cgroup_skb/egress", &working(PASS))?;
+    let program = object.progs().next().context("the object has no program")?;
+    let (program, group) = (program.as_fd().as_raw_fd(), group.as_raw_fd());
+    let (way, flags) = (
+        libbpf_sys::BPF_CGROUP_INET_EGRESS,
+        libbpf_sys::BPF_F_ALLOW_MULTI,
+    );
+    // SAFETY: the call takes no pointer.
+    match unsafe { libbpf_sys::bpf_prog_attach(program, group, way, flags) } {
+        0 => Ok(object),
+        error => Err(std::io::Error::from_raw_os_error(-error))
+            .with_context(|| format!("cannot attach to {folder}")),
+    }
 }
 
 /// A program at a tracepoint, until dropped.

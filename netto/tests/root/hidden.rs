@@ -93,6 +93,11 @@ pub const TESTS: &[Test] = &[
         body: unix,
     },
     Test {
+        name: "hidden::processes_that_answer_each_other_over_a_unix_socket_are_not_networking",
+        tools: &["ip"],
+        body: unix_ping_pong,
+    },
+    Test {
         name: "hidden::connecting_unix_sockets_is_not_networking_though_others_are_connected_there",
         tools: &["ip"],
         body: unix_after_and_beside_internet,
@@ -369,6 +374,27 @@ fn unix() -> Result<()> {
     unix_is_local("unix-blast").map(drop)
 }
 
+/// Two processes, which sleep and wake each other all the time.
+fn unix_ping_pong() -> Result<()> {
+    for options in [
+        &["--sampler", "perf"][..],
+        &["--sampler", "tick"],
+        &["--method", "sampling"],
+    ] {
+        let namespace = Namespace::new()?;
+        let daemon = Daemon::start(options)?;
+        let name = format!("netto-test-{}-answers", std::process::id());
+        let _loads = ["unix-pong", "unix-ping"]
+            .map(|role| traffic::agent(&namespace, &[role, &name]))
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
+        let cost = daemon.measure_shortly()?;
+        println!("{options:?}: {cost}");
+        are_local(&cost)?;
+    }
+    Ok(())
+}
+
 fn unix_connections() -> Result<()> {
     let cost = unix_is_local("unix-connect-storm")?;
     let (local, connections) = (share(&cost, "local_ipc")?, share(&cost, "connections")?);
@@ -409,11 +435,16 @@ fn unix_is_local(agent: &str) -> Result<Cost> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &[agent])?;
     let cost = daemon.measure_shortly()?;
-    is_present(&cost, "local_ipc", LIT)?;
-    for other in ["connections", "tx_syscall", "rx_syscall", "socket_unknown"] {
-        is_absent(&cost, other, DARK)?;
-    }
+    are_local(&cost)?;
     Ok(cost)
+}
+
+fn are_local(cost: &Cost) -> Result<()> {
+    is_present(cost, "local_ipc", LIT)?;
+    for other in ["connections", "tx_syscall", "rx_syscall", "socket_unknown"] {
+        is_absent(cost, other, DARK)?;
+    }
+    Ok(())
 }
 
 fn tap() -> Result<()> {

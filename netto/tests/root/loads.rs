@@ -66,6 +66,32 @@ pub fn unix_blast() -> Result<()> {
     }
 }
 
+/// Waits at a UNIX socket of this name, which ends with its process.
+pub fn unix_listener(name: &str) -> Result<UnixListener> {
+    let at = UnixAddress::from_abstract_name(name)?;
+    Ok(UnixListener::bind_addr(&at)?)
+}
+
+/// Answers each byte of whoever connects first.
+pub fn unix_pong(listener: &UnixListener) -> Result<()> {
+    let (mut far, _) = listener.accept()?;
+    let mut data = [0];
+    loop {
+        far.read_exact(&mut data)?;
+        far.write_all(&data)?;
+    }
+}
+
+/// Sends a byte over a UNIX socket, and the next when it is answered.
+pub fn unix_ping(name: &str) -> Result<()> {
+    let mut near = UnixStream::connect_addr(&UnixAddress::from_abstract_name(name)?)?;
+    let mut data = [0x55];
+    loop {
+        near.write_all(&data)?;
+        near.read_exact(&mut data)?;
+    }
+}
+
 /// Small packets with pauses in between.
 pub fn udp_drip(to: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

@@ -73,6 +73,7 @@ mod owners_pids;
 mod pace;
 mod packets;
 mod paths;
+mod program_owners;
 mod programs;
 mod prometheus;
 mod quiet;
@@ -141,6 +142,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ticks::TESTS,
         programs::TESTS,
         slowest::TESTS,
+        program_owners::TESTS,
         flow_export::TESTS,
         flow_loop::TESTS,
         flow_cpu::TESTS,

@@ -1,6 +1,7 @@
 //! BPF programs of known work on the way of packets: each is found with its number, its places and
 //! its packets, its time is within networking's, and what a packet costs is what the kernel says.
 
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,7 +14,9 @@ use metrics_common::component::index_of;
 use metrics_common::sections::Program;
 
 use crate::child::{self, Owned};
+use crate::flows::{self, OTHER_CPU};
 use crate::follow::Followed;
+use crate::groups::Group;
 use crate::lab::{Wire, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
@@ -24,6 +27,11 @@ pub const TESTS: &[Test] = &[
         name: "programs::one_at_an_interface_is_found_with_place_and_packets",
         tools: &["ip"],
         body: || ways().try_for_each(found),
+    },
+    Test {
+        name: "programs::one_that_a_control_group_has_without_a_link_is_found_with_its_group",
+        tools: &["ip"],
+        body: at_a_group,
     },
     Test {
         name: "programs::one_that_is_loaded_later_and_has_gone_is_no_other",
@@ -68,7 +76,7 @@ fn blast(wire: &Wire) -> Result<Owned> {
 }
 
 /// The tests' newest program, by the kernel.
-fn by_kernel() -> Result<ProgramInfo> {
+pub fn by_kernel() -> Result<ProgramInfo> {
     let programs = ProgInfoIter::default().filter(|own| own.name == NAME);
     programs.last().context("the program is not loaded")
 }
@@ -132,6 +140,28 @@ fn found(Way(how, kind, hook): Way) -> Result<()> {
         ensure!(own.about.name.starts_with("netto_"), "{own:?}");
     }
     Ok(())
+}
+
+/// Attached as systemd does it.
+fn at_a_group() -> Result<()> {
+    let wire = Wire::new()?;
+    let group = Group::new("filtered")?;
+    let folder = group.folder().to_string_lossy();
+    let _program = traffic::agent(&wire.inside, &["attach", "cgroup-skb", &folder])?;
+    let id = by_kernel()?.id;
+    let mut followed = Followed::start()?;
+    let to = SocketAddr::new(wire.nobody, 9).to_string();
+    let _traffic = flows::agent(&group, &wire.inside, OTHER_CPU, &["udp-blast", &to])?;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let snapshot = followed.next()?;
+        let own = program(&snapshot, id);
+        if let Some([place]) = own.map(|own| &own.about.attached[..]) {
+            ensure!((&*place.hook, &*place.target) == ("cgroup_inet_egress", group.path()));
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "no place of {own:?}");
+    }
 }
 
 /// Two programs with the same name and the same instructions, one after the other.

@@ -8,11 +8,12 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Snapshot, confidence};
 
 use crate::burners::{ProgramAccounts, program_seconds};
-use crate::child::eventually;
+use crate::child::{self, Owned, eventually};
 use crate::daemon::Daemon;
 use crate::follow::Followed;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
+use crate::programs::by_kernel;
 use crate::traffic;
 use crate::trial::{NotOnThisKernel, Test};
 
@@ -37,11 +38,18 @@ pub const TESTS: &[Test] = &[
         tools: &["ip"],
         body: as_perf_does,
     },
+    Test {
+        name: "ticks::beside_perfs_clocks_too_sampled_softirqs_and_a_tc_program_are_within_their_intervals",
+        tools: &["ip", "perf"],
+        body: || [0, 2].into_iter().try_for_each(beside_perf),
+    },
 ];
 
 const SETTLE: Duration = Duration::from_secs(1);
 /// Until a tick takes a stack, on a busy host.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Until softirqs are sampled.
+const CHANGED: Duration = Duration::from_secs(8);
 /// Some hundred ticks that meet the RX softirq.
 const MEASURED: Duration = Duration::from_secs(10);
 /// A truth may lie so many half-widths of the 95 % interval off: four standard deviations.
@@ -187,6 +195,70 @@ fn tc() -> Result<()> {
         "{PART}: {time_ns} ± {half_ns} ns, {ran_ns} ns in truth"
     );
     Ok(())
+}
+
+/// A clock of perf's on each CPU, until dropped.
+fn perf_clock() -> Result<Owned> {
+    let mut command = child::mortal("perf");
+    let words = "record -a -F 999 -e cpu-clock -o /dev/null";
+    Owned::start(command.args(words.split(' ')))
+}
+
+/// A time by ticks with its interval, and the truth; nanoseconds.
+fn holds(what: &str, [low, own, high]: [f64; 3], truth: f64) -> Result<()> {
+    let [lower, upper] = [own - low, high - own].map(|half| HALF_WIDTHS * half);
+    println!(
+        "{what}: {:.0} ({:.0} to {:.0}) ms by ticks, {:.0} ms in truth: {:+.1} %",
+        own / 1e6,
+        low / 1e6,
+        high / 1e6,
+        truth / 1e6,
+        100.0 * (own / truth - 1.0)
+    );
+    ensure!(
+        (own - lower..=own + upper + CALL * truth).contains(&truth),
+        "{what}: {own} ns, from {low} to {high}, and {truth} in truth"
+    );
+    Ok(())
+}
+
+/// The factor of sampled softirqs was learnt, and the load measured, beside so many samplers. Another
+/// netto times the softirq.
+fn beside_perf(clocks: usize) -> Result<()> {
+    needs_kernel(6, 6, "tcx")?;
+    let network = Network::direct()?;
+    let _accounts = ProgramAccounts::open()?;
+    let _program = traffic::agent(&network.right, &["attach", "tcx", "lan"])?;
+    let id = by_kernel()?.id;
+    let _clocks: Vec<Owned> = (0..clocks).map(|_| perf_clock()).collect::<Result<_>>()?;
+    let mut timed = by_ticks_and(&["--max-overhead", "100"])?;
+    let mut ticks = by_ticks()?;
+    let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    std::thread::sleep(CHANGED);
+    let (from, ran) = (SystemTime::now(), program_seconds());
+    std::thread::sleep(MEASURED);
+    let (to, ran) = (SystemTime::now(), program_seconds() - ran);
+    let (sum, truth) = (ticks.between(from, to)?, timed.between(from, to)?);
+    println!("\nbeside {clocks}: {:?}", sum.cost().softirq_correction);
+    let ratio = truth.interval_ns as f64 / sum.interval_ns as f64;
+    for (slug, is_program) in [("rx_softirq", false), ("tc_classify", true)] {
+        let row = index_of(slug).context("no such row")?;
+        let own = sum.total_ns(row).context("not measured")? as f64;
+        let interval = confidence::of_component(&ticks.info, &sum, row);
+        let (low, high) = interval.map_or((own, own), |(low, high)| (low as f64, high as f64));
+        let truth = match is_program {
+            true => ran * 1e9,
+            false => truth.total_ns(row).context("not timed")? as f64 / ratio,
+        };
+        holds(slug, [low, own, high], truth)?;
+    }
+    let programs = sum.sections.programs.as_ref().context("no programs")?;
+    let mut programs = programs.programs.iter();
+    let program = programs.find(|own| own.about.id == id);
+    let program = program.context("the program was not met")?;
+    let own = program.total_ns() as f64;
+    let half = own * program.margin_ratio().context("no samples")?;
+    holds("the program", [own - half, own, own + half], ran * 1e9)
 }
 
 /// Both daemons time the softirq, and split it by different samples.

@@ -4,15 +4,14 @@
 use metrics_common::component::index_of;
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, Amount, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency, HostName,
-    Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program, Programs, QuietCpu,
-    QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
+    About, Amount, Causes, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency,
+    HostName, Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program, Programs,
+    QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
-    Latency, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
+    Latency, Owner, OwnerKind, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
 };
-use metrics_common::{Owner, OwnerKind};
 
 /// How long an interval is.
 pub const INTERVAL_NS: u64 = 50_000_000;
@@ -146,10 +145,14 @@ pub fn programs() -> Programs {
         samples: 3,
         ..About::default()
     };
+    let mut causes = Causes::new(3_000_000);
+    causes.add(&Owner::single(OwnerKind::Nobody), 1);
+    causes.add(&Owner::single(OwnerKind::Unknown), 2);
     Programs {
         programs: vec![Program {
             about,
             cpu_ns: vec![2_000_000, 1_000_000],
+            causes: Some(causes),
         }],
         other_cpu_ns: vec![0, 500_000],
         other_samples: 1,

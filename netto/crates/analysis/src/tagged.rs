@@ -112,6 +112,9 @@ pub struct TaggedSample {
     pub part: Option<usize>,
     /// Whether the stack shows that the packet's socket was known.
     pub has_met_packet: bool,
+    /// The BPF program that worked, or [`super::programs::UNCERTAIN`]; `None` if none did, or
+    /// programs are not told apart.
+    pub program: Option<u32>,
     /// Whether it was taken in addition, while a window was open: evidence of owners, but it stands
     /// for no time.
     pub is_of_window: bool,

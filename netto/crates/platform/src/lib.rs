@@ -91,6 +91,8 @@ pub struct Platform {
     pub taken_there: Vec<TakenThere>,
     /// The kernel's BPF programs and the samples in them, once something wants them.
     pub programs: Option<Programs>,
+    /// Of the interval, the samples in them whose owner is known, where owners are.
+    pub program_causes: Option<Vec<ProgramCause>>,
     /// The stacks, for readers of the flame graph between two drains.
     pub stacks: Arc<SampledStacks>,
     /// Incremented each time symbols are read again.
@@ -153,6 +155,19 @@ pub struct TakenThere {
     pub payer: Owner,
     /// Nanoseconds; all of a CPU and event sum to at most the event's time there.
     pub ns: u64,
+}
+
+/// Samples in a BPF program that worked for an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramCause {
+    /// The program's number.
+    pub program: u32,
+    /// Row of the event.
+    pub event: usize,
+    /// Whose packets they were.
+    pub owner: Owner,
+    /// How many, those taken in addition included.
+    pub samples: u32,
 }
 
 /// The end of an interval.
@@ -249,6 +264,7 @@ impl Platform {
             watched_cpus: Vec::new(),
             taken_there: Vec::new(),
             programs: None,
+            program_causes: None,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),

@@ -67,10 +67,10 @@ impl Programs {
         }
     }
 
-    /// Counts a sample of networking.
-    pub fn add(&mut self, classifier: &mut Classifier, cpu: usize, event: usize, frames: &[u64]) {
-        let program = self.code.at_work(classifier, frames);
-        self.samples.add(cpu, event, program);
+    /// The program that worked in a sample of networking, or
+    /// [`netto_analysis::programs::UNCERTAIN`].
+    pub fn at_work(&self, classifier: &mut Classifier, frames: &[u64]) -> Option<u32> {
+        self.code.at_work(classifier, frames)
     }
 
     /// A program by its number; one that has ended is known for some more seconds.

@@ -21,7 +21,7 @@ use super::files;
 const LONGEST_NAME: usize = 15;
 /// Most functions read of a program.
 const MOST_FUNCTIONS: u32 = 1024;
-/// Most programs read of an interface's hook.
+/// Most programs read of one hook.
 const MOST_ATTACHED: u32 = 64;
 
 /// A program.
@@ -140,9 +140,10 @@ pub fn attach_name(number: u32) -> &'static str {
     named(unsafe { libbpf_bpf_attach_type_str(number) })
 }
 
-/// The programs that are attached in this way to an interface of this thread's network namespace;
-/// none where the kernel does not know the way.
-pub fn attached(interface: u32, way: u32) -> Vec<u32> {
+/// The programs that are attached in this way to an interface of this thread's network namespace, by
+/// its number, or to a control group, by a descriptor of its folder; none where the kernel does not
+/// know the way.
+pub fn attached(target: u32, way: u32) -> Vec<u32> {
     let mut ids = vec![0; MOST_ATTACHED as usize];
     let mut options = QueryOptions {
         sz: size_of::<QueryOptions>() as _,
@@ -151,8 +152,7 @@ pub fn attached(interface: u32, way: u32) -> Vec<u32> {
     };
     options.__bindgen_anon_1.prog_cnt = MOST_ATTACHED;
     // SAFETY: the kernel writes at most the stated number of words to `ids`, which is as long.
-    let result =
-        unsafe { libbpf_sys::bpf_prog_query_opts(interface as i32, way, &raw mut options) };
+    let result = unsafe { libbpf_sys::bpf_prog_query_opts(target as i32, way, &raw mut options) };
     // SAFETY: both members of the union are the same word.
     let count = unsafe { options.__bindgen_anon_1.prog_cnt };
     ids.truncate(if result == 0 { count as usize } else { 0 });

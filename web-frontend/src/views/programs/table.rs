@@ -7,10 +7,12 @@ use metrics_common::sections::Program;
 
 use crate::format::{self, escape_html, percent};
 
-/// Most rows; the rest is summed.
+/// Most rows, and owners in one; the rest is summed.
 const MOST_ROWS: usize = 12;
+const MOST_OWNERS: usize = 3;
 
-/// The programs with the most time, and for each what a packet costs and where it is attached.
+/// The programs with the most time, and for each what a packet costs, whose packets they were, and
+/// where it is attached.
 pub fn of(snapshot: &Snapshot) -> String {
     let Some(programs) = &snapshot.sections.programs else {
         return String::new();
@@ -25,6 +27,7 @@ pub fn of(snapshot: &Snapshot) -> String {
         "% of a CPU",
         "± %",
         "ns a packet",
+        "Whose packets",
         "Attached to",
     ] {
         let _ = write!(html, "<th scope=\"col\">{column}</th>");
@@ -42,6 +45,7 @@ pub fn of(snapshot: &Snapshot) -> String {
             share(own.total_ns()),
             own.margin_ratio().map_or_else(nothing, percent),
             each.map_or_else(nothing, format::count),
+            owners_of(own),
             about.places(),
         ];
         line(&mut html, &format!("{}{of_netto}", about.label()), &cells);
@@ -49,7 +53,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     let rest = shown.skip(MOST_ROWS).map(Program::total_ns);
     let rest_ns = rest.fold(programs.other_cpu_ns.iter().sum(), u64::saturating_add);
     if rest_ns > 0 {
-        let mut cells: [String; 5] = Default::default();
+        let mut cells: [String; 6] = Default::default();
         cells[1] = share(rest_ns);
         line(&mut html, "others", &cells);
     }
@@ -57,7 +61,32 @@ pub fn of(snapshot: &Snapshot) -> String {
     html
 }
 
-fn line(html: &mut String, name: &str, cells: &[String; 5]) {
+/// The owners of a program's packets, each with its part of the program's time.
+fn owners_of(program: &Program) -> String {
+    let causes = program.causes();
+    let part = |ns: u64| percent(format::ratio(ns, program.total_ns()));
+    let (shown, rest) = causes.split_at(causes.len().min(MOST_OWNERS));
+    let mut all: Vec<String> = shown
+        .iter()
+        .map(|own| match own.margin_ratio() {
+            Some(margin) => {
+                let margin = percent(margin * format::ratio(own.ns, program.total_ns()));
+                format!("{} {} ± {margin} %", own.owner.label(), part(own.ns))
+            }
+            None => format!("{} {} %", own.owner.label(), part(own.ns)),
+        })
+        .collect();
+    let rest_ns: u64 = rest.iter().map(|own| own.ns).sum();
+    if rest_ns > 0 {
+        all.push(format!("others {} %", part(rest_ns)));
+    }
+    match all.is_empty() {
+        true => "–".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+fn line(html: &mut String, name: &str, cells: &[String; 6]) {
     let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape_html(name));
     for cell in cells {
         let _ = write!(html, "<td>{}</td>", escape_html(cell));
@@ -67,7 +96,8 @@ fn line(html: &mut String, name: &str, cells: &[String; 5]) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::sections::{About, Attachment, Packets, Programs};
+    use metrics_common::sections::{About, Attachment, Causes, Packets, Programs};
+    use metrics_common::{Owner, OwnerKind};
 
     use super::*;
     use crate::fixture;
@@ -98,6 +128,7 @@ mod tests {
                 ..About::default()
             },
             cpu_ns: vec![ns, 0],
+            causes: None,
         };
         snapshot.sections.programs = Some(Programs {
             programs: (1..=20).map(|id| program(id, 1_000_000)).collect(),
@@ -107,7 +138,32 @@ mod tests {
         let html = of(&snapshot);
         assert!(html.contains("&lt;b&gt; (1), netto&#39;s"), "{html}");
         assert!(!html.contains("<b>") && !html.contains("(13)"), "{html}");
-        assert!(html.contains("<td>700</td><td>xdp eth0</td>"), "{html}");
+        assert!(
+            html.contains("<td>700</td><td>–</td><td>xdp eth0</td>"),
+            "{html}"
+        );
         assert!(html.contains(">others<"), "{html}");
+    }
+
+    #[test]
+    fn owners_have_their_part_of_the_programs_time_and_what_is_unknown_is_said() {
+        let mut causes = Causes::new(100_000_000);
+        for id in 1..=5 {
+            let group = Owner {
+                id,
+                cgroup: format!("/<{id}>"),
+                ..Owner::single(OwnerKind::Cgroup)
+            };
+            causes.add(&group, id * 10);
+        }
+        causes.add(&Owner::single(OwnerKind::Unknown), 50);
+        let own = Program {
+            cpu_ns: vec![100_000_000, 100_000_000],
+            causes: Some(causes),
+            ..Program::default()
+        };
+        let text = owners_of(&own);
+        assert!(text.starts_with("/<5> 25"), "{text}");
+        assert!(text.contains(" ± ") && text.contains("others "), "{text}");
     }
 }

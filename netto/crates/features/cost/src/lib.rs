@@ -112,10 +112,13 @@ impl NetworkCost {
                     false => samples.borrow_mut().add(classifier, sample),
                 };
                 let found = found.filter(|found| is_networking(found.owner.event));
-                if let (Some(found), Some(programs), false) =
-                    (found, &mut platform.programs, trace.is_of_window)
-                {
-                    programs.add(classifier, trace.cpu, found.owner.event, trace.frames);
+                let mut program = None;
+                if let (Some(found), Some(programs)) = (found, &mut platform.programs) {
+                    program = programs.at_work(classifier, trace.frames);
+                    if !trace.is_of_window {
+                        let event = found.owner.event;
+                        programs.samples.add(trace.cpu, event, program);
+                    }
                 }
                 if let (Some(found), Some(tag)) = (found, trace.tag) {
                     tagged.push(TaggedSample {
@@ -123,6 +126,7 @@ impl NetworkCost {
                         event: found.owner.event,
                         part: found.owner.part,
                         has_met_packet: found.has_met_packet,
+                        program,
                         is_of_window: trace.is_of_window,
                         tag,
                     });

@@ -25,7 +25,7 @@ use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
-use netto_platform::{Platform, TakenThere, Tick};
+use netto_platform::{Platform, ProgramCause, TakenThere, Tick};
 
 pub mod analysis;
 mod api;
@@ -75,6 +75,8 @@ struct WhoseCost {
     register: OwnerTable,
     division: Division,
     flows: FlowSamples,
+    /// Samples in BPF programs, by program, event and cause.
+    programs: FxHashMap<(u32, usize, u32), u32>,
     ranking: Ranking,
     portions: Vec<Portion>,
     /// Causes of the samples in each long softirq of the interval.
@@ -119,6 +121,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         register: OwnerTable::default(),
         division: Division::default(),
         flows: FlowSamples::default(),
+        programs: FxHashMap::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
         long_causes: Vec::new(),
@@ -158,6 +161,12 @@ impl WhoseCost {
                 self.flows.add((sample.cpu, sample.event), flow);
                 (cause, causer.found())
             };
+            if let Some(program) = sample.program
+                && cause != UNKNOWN
+            {
+                let place = (program, sample.event, cause);
+                *self.programs.entry(place).or_default() += 1;
+            }
             let payer = if interrupts(sample.event) {
                 runner
             } else {
@@ -276,6 +285,19 @@ impl WhoseCost {
         }
     }
 
+    /// Whose packets BPF programs ran for.
+    fn program_causes(&mut self, now_ns: u64) -> Vec<ProgramCause> {
+        let (register, resolver) = (&self.register, &mut self.resolver);
+        let counted = self.programs.drain();
+        let cause = counted.map(|((program, event, cause), samples)| ProgramCause {
+            program,
+            event,
+            owner: resolver.owner(register.who(cause), register, now_ns),
+            samples,
+        });
+        cause.collect()
+    }
+
     /// The section, from the divided time, and the softirqs of those CPUs that are watched.
     fn section(
         &mut self,
@@ -383,6 +405,7 @@ impl Instrument for WhoseCost {
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
         self.flows.begin(tick.interval_ns);
+        self.programs.clear();
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);
@@ -394,6 +417,9 @@ impl Instrument for WhoseCost {
         if platform.readers.records.tell_ends() {
             flows = self.flows.divide(cost, cpus);
             platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
+        }
+        if platform.programs.is_some() {
+            platform.program_causes = Some(self.program_causes(now_ns));
         }
         self.portions.clear();
         let portions = &mut self.portions;

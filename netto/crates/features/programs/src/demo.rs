@@ -1,8 +1,9 @@
 //! The programs of the made-up host: a filter at its interface, a container network's, and one at
 //! control groups.
 
+use metrics_common::Owners;
 use metrics_common::component::index_of;
-use metrics_common::sections::{About, Attachment, Packets, Program, Programs};
+use metrics_common::sections::{About, Attachment, Causes, Packets, Program, Programs};
 use netto_feature::demo::Generator;
 
 /// Name, type, hook, target, component whose time it has a part of, and that part, per mille.
@@ -26,6 +27,23 @@ const PROGRAMS: [(&str, &str, [&str; 2], &str, u64); 3] = [
 const FIRST_ID: u32 = 41;
 /// Time between two samples.
 const PERIOD_NS: u64 = 1_000_000;
+
+/// Time between two samples whose owner is known, milliseconds.
+const KNOWN_MS: u64 = 4;
+
+/// Whose packets a component was for.
+fn causes_of(owners: &Owners, component: usize, time_ns: u64) -> Causes {
+    let mut causes = Causes::new(KNOWN_MS * time_ns);
+    for own in &owners.caused {
+        if own.component as usize == component
+            && let Some(owner) = owners.owners.get(own.owner as usize)
+        {
+            causes.add(owner, own.cpu_ns.iter().sum());
+        }
+    }
+    causes.keep_largest();
+    causes
+}
 
 /// Fills the section.
 pub(crate) fn generator() -> Generator {
@@ -67,7 +85,12 @@ pub(crate) fn generator() -> Generator {
                 uncounted: uncounted.to_owned(),
                 ..About::default()
             };
-            Some(Program { about, cpu_ns })
+            let owners = sections.owners.as_ref();
+            Some(Program {
+                causes: owners.map(|owners| causes_of(owners, component, cpu_ns.iter().sum())),
+                about,
+                cpu_ns,
+            })
         };
         let mut programs: Vec<Program> = PROGRAMS.iter().enumerate().filter_map(program).collect();
         programs.sort_by_key(|own| std::cmp::Reverse(own.total_ns()));

@@ -1,15 +1,19 @@
-//! CPU time of the kernel's BPF programs on the way of packets, from the samples in their code.
+//! CPU time of the kernel's BPF programs on the way of packets, from the samples in their code, and
+//! whose packets they ran for, where owners are measured.
 
 use metrics_common::component::{children, index_of};
-use metrics_common::sections::{About, Packets, Program, Programs};
-use metrics_common::{Cost, Sections, Traffic};
+use metrics_common::confidence;
+use metrics_common::sections::{About, Causes, Packets, Program, Programs};
+use metrics_common::{Cost, Owners, Sections, Traffic};
 use netto_analysis::pace;
 use netto_analysis::programs::{InProgram, ProgramSamples};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::programs::Programs as Loaded;
-use netto_platform::{Platform, Tick};
+use netto_platform::{Platform, ProgramCause, Tick};
+use rustc_hash::FxHashMap;
 
+use self::analysis::causes::Evidence;
 use self::analysis::division::{Division, Event, OTHERS};
 use self::analysis::packets::packets_of;
 use self::analysis::slots::Slots;
@@ -53,6 +57,9 @@ struct ProgramCost {
     events: Vec<usize>,
     slots: Slots<Shown>,
     division: Division,
+    evidence: Evidence,
+    /// Of the interval, the time of each slot in each event, nanoseconds.
+    times: FxHashMap<(usize, usize), u64>,
     search: Search,
     run_counts: RunCounts,
 }
@@ -70,6 +77,8 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         events: children(index_of("network").unwrap_or(0)).to_vec(),
         slots: Slots::default(),
         division: Division::default(),
+        evidence: Evidence::default(),
+        times: FxHashMap::default(),
         search: Search::new(platform.roots.clone()),
         run_counts: RunCounts::open(&platform.roots),
     }))
@@ -100,6 +109,7 @@ impl ProgramCost {
         let of = |shown: Option<&Shown>| Program {
             about: shown.map_or(About::default(), |shown| shown.about.clone()),
             cpu_ns: vec![0; cpus],
+            causes: None,
         };
         Programs {
             programs: self.slots.iter().map(of).collect(),
@@ -127,10 +137,45 @@ impl ProgramCost {
             let slots = inside.iter().map(|(_, slot)| *slot);
             self.division.divide(divided, slots, |slot, ns| {
                 match section.programs.get_mut(slot) {
-                    Some(program) => program.cpu_ns[column] += ns,
+                    Some(program) => {
+                        program.cpu_ns[column] += ns;
+                        *self.times.entry((slot, event)).or_default() += ns;
+                    }
                     None => section.other_cpu_ns[column] += ns,
                 }
             });
+        }
+    }
+
+    /// Divides the programs' times among owners, by samples of the interval whose owner is known.
+    fn find_causes(
+        &mut self,
+        known: Vec<(usize, ProgramCause)>,
+        owners: Option<&Owners>,
+        section: &mut Programs,
+    ) {
+        for (slot, own) in known {
+            self.evidence.add(slot, own.event, own.owner, own.samples);
+        }
+        let sample_ms = |event: usize| -> f64 {
+            let mut bases = owners.iter().flat_map(|owners| &owners.basis);
+            let basis = bases.find(|basis| basis.component as usize == event);
+            let ns_ms = basis.and_then(|basis| Some((basis.cause_ns_ms?, basis.total_ns())));
+            ns_ms.map_or(0.0, |(ns_ms, ns)| ns_ms as f64 / ns.max(1) as f64)
+        };
+        for (slot, program) in section.programs.iter_mut().enumerate() {
+            let of_event = |event: usize| self.times.get(&(slot, event)).copied().unwrap_or(0);
+            let ns_ms = self.events.iter();
+            let ns_ms = ns_ms.map(|event| of_event(*event) as f64 * sample_ms(*event));
+            let mut causes = Causes::new(ns_ms.sum::<f64>() as u64);
+            for &event in &self.events {
+                match of_event(event) {
+                    0 => {}
+                    ns => self.evidence.divide(slot, event, ns, &mut causes),
+                }
+            }
+            causes.keep_largest();
+            program.causes = Some(causes);
         }
     }
 
@@ -143,7 +188,7 @@ impl ProgramCost {
         let interfaces = traffic.and_then(|traffic| traffic.interfaces.as_ref());
         for (shown, program) in self.slots.iter_mut().zip(&mut section.programs) {
             let Some(shown) = shown else { continue };
-            let Program { about, cpu_ns } = program;
+            let Program { about, cpu_ns, .. } = program;
             about.unattached = match found.get(&about.id) {
                 None => "not looked for yet",
                 Some(places) if places.is_empty() => kernel::why_unattached(&about.kind),
@@ -194,17 +239,30 @@ impl Instrument for ProgramCost {
             return Ok(());
         };
         let platform = &mut *tick.platform;
+        let correction = cost.softirq_correction;
+        let off = |event: &usize| confidence::systematic(platform.info(), correction, *event);
+        let off: Vec<f64> = self.events.iter().map(off).collect();
+        let known = platform.program_causes.take();
         let Some(loaded) = &mut platform.programs else {
             return Ok(());
         };
         for slot in self.slots.give_back(now_ns) {
             self.division.forget(slot);
+            self.evidence.forget(slot);
         }
+        self.times.clear();
+        self.evidence.begin(tick.interval_ns);
         loaded.samples.sort();
         let samples = loaded.samples.in_programs().iter();
         let inside: Vec<(InProgram, usize)> = samples
             .map(|own| (*own, self.slot_of(loaded, own.program, now_ns)))
             .collect();
+        let known = known.map(|known| -> Vec<(usize, ProgramCause)> {
+            let known = known.into_iter();
+            known
+                .map(|own| (self.slot_of(loaded, own.program, now_ns), own))
+                .collect()
+        });
         let mut section = self.section(tick.cpus.len());
         for (_, slot) in &inside {
             match section.programs.get_mut(*slot) {
@@ -236,6 +294,17 @@ impl Instrument for ProgramCost {
                 all: &loaded.samples,
             };
             self.divide(cost, of_cpu, &mut section);
+        }
+        for (slot, program) in section.programs.iter_mut().enumerate() {
+            let events = self.events.iter().zip(&off);
+            let off_ns = events.map(|(event, off)| {
+                let ns = self.times.get(&(slot, *event)).copied().unwrap_or(0);
+                ns as f64 * off
+            });
+            program.about.systematic_ns = off_ns.sum::<f64>() as u64;
+        }
+        if let Some(known) = known {
+            self.find_causes(known, sections.owners.as_ref(), &mut section);
         }
         self.follow(now_ns, sections.traffic.as_ref(), &mut section);
         // Empty slots.

@@ -11,6 +11,8 @@ use serde::Serialize;
 
 /// Programs that have a line.
 const LINES: usize = 12;
+/// Owners of a program that have a line.
+const CAUSES: usize = 3;
 /// Columns for their names.
 const NAMES: usize = 34;
 
@@ -47,7 +49,8 @@ impl Summarizer for Sum {
     }
 }
 
-/// The programs with the most time in so many nanoseconds, with an empty line before.
+/// The programs with the most time in so many nanoseconds, with an empty line before; beneath each,
+/// the owners of the packets that it ran for.
 pub(crate) fn table(programs: &Programs, measured_ns: u64) -> String {
     if programs.total_ns() == 0 {
         return "\nno BPF program on the way of packets\n".to_owned();
@@ -86,6 +89,17 @@ pub(crate) fn table(programs: &Programs, measured_ns: u64) -> String {
             [&margin, &each],
             &places,
         );
+        let causes = own.causes();
+        let (named, rest) = causes.split_at(causes.len().min(CAUSES));
+        for cause in named {
+            let margin = cause.margin_ratio().map_or("–".to_owned(), percent);
+            let name = format!("  for {}", plain(&cause.owner.label()));
+            line(&name, "", cause.ns, [&margin, ""], "");
+        }
+        let rest_ns = rest.iter().map(|cause| cause.ns).sum();
+        if rest_ns > 0 {
+            line("  for others", "", rest_ns, ["", ""], "");
+        }
     }
     let others_ns = rest.iter().map(Program::total_ns);
     let others_ns = others_ns.fold(programs.other_cpu_ns.iter().sum(), u64::saturating_add);
@@ -97,7 +111,8 @@ pub(crate) fn table(programs: &Programs, measured_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::sections::{About, Attachment, Packets};
+    use metrics_common::sections::{About, Attachment, Causes, Packets};
+    use metrics_common::{Owner, OwnerKind};
 
     use super::*;
 
@@ -106,6 +121,9 @@ mod tests {
             hook: "xdp".to_owned(),
             target: "eth0\x1b".to_owned(),
         };
+        let mut causes = Causes::new(100_000_000);
+        causes.add(&Owner::single(OwnerKind::Nobody), 3);
+        causes.add(&Owner::single(OwnerKind::Unknown), 1);
         let mut snapshot = Snapshot {
             interval_ns: 1_000_000_000,
             cpus: vec![0, 1],
@@ -127,6 +145,7 @@ mod tests {
                     ..About::default()
                 },
                 cpu_ns: vec![40_000_000, 60_000_000],
+                causes: Some(causes),
             }],
             other_cpu_ns: vec![0, 1_000_000],
             other_samples: 1,
@@ -158,7 +177,9 @@ mod tests {
             "eth0\u{fffd}",
         ];
         assert_eq!(lines[2], expected);
-        assert_eq!(lines[3], ["others", "0.001"]);
+        assert_eq!(lines[3][..4], ["for", "no", "owner", "0.075"]);
+        assert_eq!(lines[4], ["for", "unknown", "0.025", "–"]);
+        assert_eq!(lines[5], ["others", "0.001"]);
         assert!(summary.json.contains("\"measured_ns\": 2000000000"));
         assert!(summary.json.contains("\"name\": \"filter\""));
     }

@@ -166,6 +166,7 @@ mod tests {
             event: index_of(event).unwrap(),
             part: None,
             has_met_packet: false,
+            program: None,
             is_of_window: false,
             tag: SampleTag {
                 process: 10,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use metrics_common::sections::event_of;
-use metrics_common::{Owner, OwnerKind, Owners};
+use metrics_common::{Owner, Owners};
 
 /// Most groups and interfaces with series of their own.
 pub const LIMIT: usize = 200;
@@ -200,6 +200,8 @@ mod tests {
     use metrics_common::component::index_of;
     use metrics_common::sections::{Caused, Interruption};
     use proptest::prelude::*;
+
+    use metrics_common::OwnerKind;
 
     use super::*;
 

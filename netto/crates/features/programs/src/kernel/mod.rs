@@ -17,8 +17,8 @@ pub(crate) fn why_unattached(kind: &str) -> &'static str {
         "xdp" | "sched_cls" | "sched_act" => {
             "at no interface of the host's network namespace that the kernel names"
         }
-        kind if kind.starts_with("cgroup") => {
-            "without a link, of which the kernel does not tell the control group; or not attached now"
+        kind if kind.starts_with("cgroup") || kind == "sock_ops" => {
+            "at none of the control groups that were asked; or not attached now"
         }
         _ => "without a link, of which the kernel does not tell where; or not attached now",
     }

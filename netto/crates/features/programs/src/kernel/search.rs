@@ -1,18 +1,30 @@
-//! Where programs are attached: their links, and the programs of the host's interfaces. A thread of
-//! its own asks, because the kernel may answer late, and only about programs that have samples.
+//! Where programs are attached: their links, and the programs of the host's interfaces and control
+//! groups. A thread of its own asks, because the kernel may answer late, and only about programs that
+//! have samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::Context;
+use libbpf_rs::libbpf_sys::{
+    BPF_CGROUP_GETSOCKOPT, BPF_CGROUP_INET_EGRESS, BPF_CGROUP_INET_INGRESS,
+    BPF_CGROUP_INET_SOCK_CREATE, BPF_CGROUP_INET_SOCK_RELEASE, BPF_CGROUP_INET4_BIND,
+    BPF_CGROUP_INET4_CONNECT, BPF_CGROUP_INET4_POST_BIND, BPF_CGROUP_INET6_BIND,
+    BPF_CGROUP_INET6_CONNECT, BPF_CGROUP_INET6_POST_BIND, BPF_CGROUP_SETSOCKOPT,
+    BPF_CGROUP_SOCK_OPS, BPF_CGROUP_UDP4_RECVMSG, BPF_CGROUP_UDP4_SENDMSG, BPF_CGROUP_UDP6_RECVMSG,
+    BPF_CGROUP_UDP6_SENDMSG,
+};
 use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventType};
 use metrics_common::sections::Attachment;
 use netto_analysis::netlink::{Link, Message, Request};
 use netto_sys::btf;
 use netto_sys::cgroups::{self, Handles};
 use netto_sys::netlink::{RouteSocket, enter, foreign_namespace};
-use netto_sys::programs::{attach_name, attached};
+use netto_sys::programs::{self, attach_name, attached};
 use netto_sys::system::{self, Roots};
 
 /// Time between two searches: for a program that was not looked for yet, and otherwise; and at
@@ -22,6 +34,8 @@ const EVERY_NS: u64 = 10_000_000_000;
 const PAUSE: u64 = 20;
 /// So many links that end while they are listed do not end the list.
 const MOST_GONE: usize = 8;
+/// So many control groups are asked for programs without a link, those nearest to the root.
+const MOST_GROUPS: usize = 1_000;
 /// The kernel itself, as the object of a function.
 const VMLINUX: u32 = 1;
 
@@ -209,9 +223,70 @@ fn search(roots: &Roots, before: &Found) -> Found {
             }
         }
     }
+    let unplaced = found.iter().filter(|(_, places)| places.is_empty());
+    let kinds = unplaced.filter_map(|(id, _)| Some(programs::read(*id).ok()??.kind));
+    let ways: BTreeSet<u32> = kinds.flat_map(ways).copied().collect();
+    if let Some(mount) = mount.filter(|_| !ways.is_empty()) {
+        for (program, place) in at_groups(&mount, &ways) {
+            if let Some(places) = found.get_mut(&program) {
+                places.push(place);
+            }
+        }
+    }
     for places in found.values_mut() {
         places.sort_unstable();
         places.dedup();
+    }
+    found
+}
+
+/// The ways in which programs of a type are attached to control groups.
+fn ways(kind: &str) -> &'static [u32] {
+    match kind {
+        "cgroup_skb" => &[BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS],
+        "cgroup_sock" => &[
+            BPF_CGROUP_INET_SOCK_CREATE,
+            BPF_CGROUP_INET_SOCK_RELEASE,
+            BPF_CGROUP_INET4_POST_BIND,
+            BPF_CGROUP_INET6_POST_BIND,
+        ],
+        "cgroup_sock_addr" => &[
+            BPF_CGROUP_INET4_BIND,
+            BPF_CGROUP_INET6_BIND,
+            BPF_CGROUP_INET4_CONNECT,
+            BPF_CGROUP_INET6_CONNECT,
+            BPF_CGROUP_UDP4_SENDMSG,
+            BPF_CGROUP_UDP6_SENDMSG,
+            BPF_CGROUP_UDP4_RECVMSG,
+            BPF_CGROUP_UDP6_RECVMSG,
+        ],
+        "cgroup_sockopt" => &[BPF_CGROUP_GETSOCKOPT, BPF_CGROUP_SETSOCKOPT],
+        "sock_ops" => &[BPF_CGROUP_SOCK_OPS],
+        _ => &[],
+    }
+}
+
+/// The programs that control groups have in these ways.
+fn at_groups(mount: &Path, ways: &BTreeSet<u32>) -> Vec<(u32, Attachment)> {
+    let mut waiting = VecDeque::from([mount.to_path_buf()]);
+    let mut found = Vec::new();
+    for _ in 0..MOST_GROUPS {
+        let Some(folder) = waiting.pop_front() else {
+            break;
+        };
+        // Groups that are gone have no programs.
+        let Ok(group) = File::open(&folder) else {
+            continue;
+        };
+        let path = folder.strip_prefix(mount).unwrap_or(&folder);
+        for &way in ways {
+            let programs = attached(group.as_raw_fd() as u32, way).into_iter();
+            let place = || attachment(attach_name(way), format!("/{}", path.display()));
+            found.extend(programs.map(|program| (program, place())));
+        }
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        waiting.extend(below.map(|entry| entry.path()));
     }
     found
 }
