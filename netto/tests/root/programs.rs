@@ -64,9 +64,13 @@ fn ways() -> impl Iterator<Item = Way> {
 
 /// Attaches the tests' program to the host's end, until dropped.
 fn attach(wire: &Wire, how: &str) -> Result<Owned> {
+    attach_to(&wire.device, how)
+}
+
+fn attach_to(target: &str, how: &str) -> Result<Owned> {
     let own = std::env::current_exe()?;
     let mut command = child::mortal(&own.to_string_lossy());
-    let mut agent = Owned::start(command.args(["agent", "attach", how, &wire.device]))?;
+    let mut agent = Owned::start(command.args(["agent", "attach", how, target]))?;
     agent.wait_for_line("ready", LIMIT)?;
     Ok(agent)
 }
@@ -147,7 +151,7 @@ fn at_a_group() -> Result<()> {
     let wire = Wire::new()?;
     let group = Group::new("filtered")?;
     let folder = group.folder().to_string_lossy();
-    let _program = traffic::agent(&wire.inside, &["attach", "cgroup-skb", &folder])?;
+    let _program = attach_to(&folder, "cgroup-skb")?;
     let id = by_kernel()?.id;
     let mut followed = Followed::start()?;
     let to = SocketAddr::new(wire.nobody, 9).to_string();
