@@ -15,7 +15,6 @@
 //!
 //! This file does not know the meaning of the numbers.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
@@ -77,74 +76,86 @@ impl<'de> Deserialize<'de> for Packed {
 }
 
 /// Packs rows; the inverse is [`unpack`].
-pub fn pack<'a>(rows: impl Iterator<Item = Option<&'a [u64]>> + Clone) -> Packed {
+pub fn pack<'a, T: Copy + Into<u64> + 'a>(rows: impl Iterator<Item = Option<&'a [T]>>) -> Packed {
     pack_with_sums(rows, &[])
 }
 
 /// Packs rows, some of which are (mostly) sums of others; of these, only the difference from
 /// the sum is written, which is usually zero. `sums` lists such rows with their parts: parts before
 /// their wholes, and each part in one whole only.
-pub fn pack_with_sums<'a>(
-    rows: impl Iterator<Item = Option<&'a [u64]>> + Clone,
+pub fn pack_with_sums<'a, T: Copy + Into<u64> + 'a>(
+    rows: impl Iterator<Item = Option<&'a [T]>>,
     sums: &[(usize, Vec<usize>)],
 ) -> Packed {
-    let rows: Vec<Option<Cow<'a, [u64]>>> = rows.map(|row| row.map(Cow::Borrowed)).collect();
-    let mut left = rows.clone();
-    let mut known = Vec::with_capacity(sums.len());
+    let rows: Vec<Option<&[T]>> = rows.collect();
+    // What is written of each row, one after the other.
+    let mut left: Vec<u64> = Vec::with_capacity(rows.iter().flatten().map(|row| row.len()).sum());
+    let mut begins = Vec::with_capacity(rows.len());
+    for row in &rows {
+        begins.push(left.len());
+        left.extend(row.iter().copied().flatten().map(|&value| value.into()));
+    }
+    let (mut known, mut rest) = (Vec::new(), Vec::new());
     for (whole, parts) in sums {
         let parts = parts
             .iter()
+            .filter_map(|&part| Some((part, (*rows.get(part)?)?)));
+        let is_sum = rows
+            .get(*whole)
             .copied()
-            .filter(|&part| rows.get(part).is_some_and(Option::is_some));
-        let parts: Vec<usize> = parts.collect();
-        if let Some(rest) = rest(&rows, *whole, &parts).filter(|_| !parts.is_empty()) {
-            left[*whole] = Some(Cow::Owned(rest));
-            known.push((*whole, parts));
+            .flatten()
+            .is_some_and(|row| subtract(row, parts.clone().map(|(_, part)| part), &mut rest));
+        let count = parts.clone().count();
+        if is_sum && count > 0 {
+            left[begins[*whole]..][..rest.len()].copy_from_slice(&rest);
+            put(&mut known, *whole as u64);
+            put(&mut known, count as u64);
+            parts.for_each(|(part, _)| put(&mut known, part as u64));
         }
     }
-    let divides = |unit: u64| {
-        let mut values = left.iter().flatten().flat_map(|row| row.iter());
-        values.all(|value| value.is_multiple_of(unit))
-    };
-    let unit = UNITS.into_iter().find(|&unit| divides(unit)).unwrap_or(1);
-    let mut bytes = Vec::new();
+    // Each unit divides those before it.
+    let mut units = UNITS.into_iter().chain([1]);
+    let mut unit = UNITS[0];
+    for value in &left {
+        while !value.is_multiple_of(unit) {
+            unit = units.next().unwrap_or(1);
+        }
+    }
+    if unit > 1 {
+        left.iter_mut().for_each(|value| *value /= unit);
+    }
+    let mut bytes = Vec::with_capacity(4 * rows.len() + known.len());
     put(&mut bytes, unit);
-    put(&mut bytes, left.len() as u64);
-    for row in left {
+    put(&mut bytes, rows.len() as u64);
+    for (row, begin) in rows.iter().zip(begins) {
         let Some(row) = row else {
             put(&mut bytes, 0);
             continue;
         };
         put(&mut bytes, row.len() as u64 + 1);
-        match unit {
-            1 => put_row(&mut bytes, &row),
-            _ => put_row(
-                &mut bytes,
-                &row.iter().map(|value| value / unit).collect::<Vec<_>>(),
-            ),
-        }
+        put_row(&mut bytes, &left[begin..][..row.len()]);
     }
-    for (whole, parts) in known {
-        put(&mut bytes, whole as u64);
-        put(&mut bytes, parts.len() as u64);
-        parts.iter().for_each(|&part| put(&mut bytes, part as u64));
-    }
+    bytes.extend_from_slice(&known);
     Packed(bytes)
 }
 
-/// A row minus the sum of its parts; `None` if it is less than the sum.
-fn rest(rows: &[Option<Cow<'_, [u64]>>], whole: usize, parts: &[usize]) -> Option<Vec<u64>> {
-    let mut rest = rows.get(whole)?.as_ref()?.to_vec();
-    for &part in parts {
-        let part = rows.get(part)?.as_ref()?;
-        if part.len() != rest.len() {
-            return None;
-        }
-        for (rest, part) in rest.iter_mut().zip(part.iter()) {
-            *rest = rest.checked_sub(*part)?;
-        }
-    }
-    Some(rest)
+/// Sets `rest` to a row minus its parts; returns `false` if it is less than their sum.
+fn subtract<'a, T: Copy + Into<u64> + 'a>(
+    row: &[T],
+    mut parts: impl Iterator<Item = &'a [T]>,
+    rest: &mut Vec<u64>,
+) -> bool {
+    rest.clear();
+    rest.extend(row.iter().map(|&value| value.into()));
+    parts.all(|part| {
+        let mut cells = rest.iter_mut().zip(part);
+        part.len() == row.len()
+            && cells.all(|(rest, &part)| {
+                let left = rest.checked_sub(part.into());
+                *rest = left.unwrap_or(0);
+                left.is_some()
+            })
+    })
 }
 
 /// The inverse of [`pack`] and [`pack_with_sums`], for a table whose rows all have this width.
@@ -281,7 +292,13 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
 /// Writes a row in the shorter of two forms.
 fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     let widest = row.iter().max().map_or(0, |most| 64 - most.leading_zeros());
-    if widest == 0 || (row.len() * widest as usize).div_ceil(8) >= runs_bytes(row) {
+    if widest == 0 && !row.is_empty() {
+        // Most rows of most tables.
+        bytes.extend_from_slice(&[0, 0]);
+        put(bytes, row.len() as u64 - 1);
+        return;
+    }
+    if (row.len() * widest as usize).div_ceil(8) >= runs_bytes(row) {
         bytes.push(0);
         put_runs(bytes, row);
         return;

@@ -185,7 +185,6 @@ impl Section for Cost {
             true => SUMS.as_slice(),
             false => &[],
         };
-        let samples = widen(&self.samples);
         let bases: Vec<[u64; 5]> = self.split_basis.iter().map(SplitBasis::values).collect();
         let counts = [
             self.ksoftirqd_rx_ns.as_deref(),
@@ -194,7 +193,7 @@ impl Section for Cost {
         ];
         CostWire {
             components: packed::pack_with_sums(rows_of(&self.components), sums),
-            samples: packed::pack(rows_of(&samples)),
+            samples: packed::pack(rows_of(&self.samples)),
             split_basis: packed::pack(bases.iter().map(|basis| Some(basis.as_slice()))),
             entries: packed::pack(rows_of(&self.entries)),
             counts: packed::pack(counts.into_iter()),
@@ -347,13 +346,8 @@ pub fn sum_of_known(own: Option<u64>, more: Option<u64>) -> Option<u64> {
     }
 }
 
-fn rows_of(rows: &Rows<u64>) -> impl Iterator<Item = Option<&[u64]>> + Clone {
+fn rows_of<T>(rows: &Rows<T>) -> impl Iterator<Item = Option<&[T]>> {
     rows.iter().map(Option::as_deref)
-}
-
-fn widen(rows: &Rows<u32>) -> Rows<u64> {
-    let wide = |row: &Vec<u32>| row.iter().copied().map(u64::from).collect();
-    rows.iter().map(|row| row.as_ref().map(wide)).collect()
 }
 
 /// Rows of samples.

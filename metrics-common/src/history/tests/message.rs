@@ -74,7 +74,7 @@ fn times_of(points: u64) -> Packed {
 #[test]
 fn more_points_than_a_history_holds_are_damage() {
     let mut message = filled(500, &[0], 1).to_message();
-    let most = vec![0; POINTS + 1];
+    let most = vec![0_u64; POINTS + 1];
     message.times = packed::pack([Some(most.as_slice()); 2].into_iter());
     message.series = SeriesMessage::default();
     assert_eq!(History::from_message(&info(500), &message), Err(Damaged));
@@ -116,7 +116,7 @@ fn what_the_reader_does_not_know_is_passed_over_and_what_it_misses_has_no_values
 
     message.grids.clear();
     message.series = SeriesMessage {
-        values: packed::pack([].into_iter()),
+        values: packed::pack::<u64>([].into_iter()),
         ..SeriesMessage::default()
     };
     let read = History::from_message(&info(500), &message).unwrap();
