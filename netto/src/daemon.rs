@@ -28,6 +28,7 @@ use netto_log::log_file::LogFile;
 #[cfg(feature = "otlp")]
 use netto_metrics::otlp::OtlpLogger;
 use netto_metrics::prometheus::{self, PrometheusLogger};
+use netto_pipeline::attention::Attention;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{
     CollectorData, Latest, MetricsCollector, Shutdown, Sink, SinkDrops, Subscribe,
@@ -198,7 +199,9 @@ impl Prepared {
         let features = self.features;
         let (config, reread) = (self.config.clone(), self.reread.take());
         let info = Arc::new(info);
-        let (mut running, mut failures) = self.start(info.clone(), source.stacks())?;
+        let attention = Attention::default();
+        let (mut running, mut failures) =
+            self.start(info.clone(), source.stacks(), attention.clone())?;
         tracing::info!("dashboard at {scheme}://{address}/");
         if !address.ip().is_loopback() && !protected {
             tracing::warn!(
@@ -211,6 +214,7 @@ impl Prepared {
             info,
             period,
             running.collector.clone(),
+            attention,
             &running.supervisor,
         );
         if let Some(hangups) = hangups {
@@ -252,6 +256,7 @@ impl Prepared {
         self,
         info: Arc<Info>,
         stacks: Arc<dyn StackSource>,
+        attention: Attention,
     ) -> anyhow::Result<(Running, Failures)> {
         // Inherited by every connection: the kernel closes a connection whose peer is silent for
         // this long, also after a close with unsent data in its buffers.
@@ -271,6 +276,7 @@ impl Prepared {
             latest: Latest::default(),
             past: Shared::new(past),
             recent: self.replay.is_none().then(Shared::default),
+            attention,
         };
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());

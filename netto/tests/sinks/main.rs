@@ -25,6 +25,7 @@ mod passwords;
 mod past;
 mod program;
 mod promtool;
+mod quiet;
 mod replay;
 mod requests;
 mod schemas;

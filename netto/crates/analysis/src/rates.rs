@@ -7,7 +7,7 @@ pub const FEWEST_HZ: u64 = 20;
 /// shows, and are not counted.
 pub const LOOKING_HZ: u64 = 20;
 /// Share of a CPU's time below which networking is not worth a sample.
-const NOTHING: f64 = 0.0005;
+pub const NOTHING: f64 = 0.0005;
 /// Time constant of that share, so that a single packet is no traffic, nanoseconds.
 const LATELY_NS: f64 = 3e9;
 /// Time without networking after which a CPU is not sampled, nanoseconds.

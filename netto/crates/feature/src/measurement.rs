@@ -83,6 +83,10 @@ impl SnapshotSource for Snapshots {
         self.platform.new_info()
     }
 
+    fn is_quiet(&mut self) -> bool {
+        self.platform.is_quiet()
+    }
+
     fn reload(&mut self, options: FeatureOptions) {
         for name in self.options.changed(&options) {
             self.instruments.restart(name, &mut self.platform, &options);

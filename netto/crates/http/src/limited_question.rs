@@ -76,6 +76,7 @@ fn newest(recent: &Recent, last_ns: u64) -> impl Iterator<Item = Result<Snapshot
 mod tests {
     use metrics_common::fixture;
     use metrics_common::history::History;
+    use netto_pipeline::attention::Attention;
     use netto_pipeline::metrics_collector::Latest;
     use netto_pipeline::recent::exact;
     use netto_pipeline::shared::Shared;
@@ -112,6 +113,7 @@ mod tests {
         }
         CollectorData {
             latest: Latest::default(),
+            attention: Attention::default(),
             past: Shared::new(History::new(&info)),
             recent: Some(Shared::new(recent)),
         }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows what a component means or how a sink encodes it.
 
+pub mod attention;
 pub mod clients;
 pub mod compression;
 pub mod metrics_collector;

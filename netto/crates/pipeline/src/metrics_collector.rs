@@ -15,6 +15,7 @@ use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::attention::Attention;
 use super::recent::{self, Recent};
 use super::shared::Shared;
 use super::supervisor::{Part, Supervisor, Watch};
@@ -203,6 +204,8 @@ pub struct CollectorData {
     pub past: Shared<History>,
     /// The newest snapshots; `None` in a replay, whose log has them already.
     pub recent: Option<Shared<Recent>>,
+    /// Whether somebody reads each interval.
+    pub attention: Attention,
 }
 
 /// The actor; see the head of this file.
@@ -278,6 +281,13 @@ impl MetricsCollector {
         self.rests_until = Some(begun + 2 * begun.elapsed());
     }
 
+    /// Totals for scrapes are the same whether several intervals are one.
+    fn tell_attention(&self) {
+        let mut sinks = self.subscribers.iter().map(|own| own.sink);
+        let is_followed = sinks.any(|sink| sink != Sink::Prometheus);
+        self.kept.attention.set_followed(is_followed);
+    }
+
     fn remember(&mut self, recipient: &Recipient<Remember>) {
         let past = match self.past.take() {
             Some(past) => Ok(past),
@@ -330,6 +340,7 @@ impl Handler<Publish> for MetricsCollector {
         let drops = &self.drops;
         self.subscribers
             .retain(|subscriber| deliver(subscriber, &published, drops));
+        self.tell_attention();
         self.kept.latest.set(published.clone());
         self.record(&published);
     }
@@ -372,6 +383,7 @@ impl Handler<Subscribe> for MetricsCollector {
         if alive {
             self.subscribers.push(subscriber);
         }
+        self.tell_attention();
     }
 }
 

@@ -1,5 +1,5 @@
-//! The actor that sets the pace: every user period it drains the measurement into one snapshot and
-//! sends that, in one message, to the collector.
+//! The actor that sets the pace: every user period, or every few on a quiet host that nobody reads,
+//! it drains the measurement into one snapshot and sends that, in one message, to the collector.
 //!
 //! It owns the snapshot source and a thread of its own, because draining reads memory and files and
 //! must not wait for a socket. It answers no client's request, and never reads a snapshot's
@@ -15,6 +15,7 @@ use metrics_common::{Info, Snapshot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use super::attention::{Attention, Stretch};
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::options::FeatureOptions;
 use super::supervisor::{Part, Supervisor, Watch};
@@ -47,6 +48,11 @@ pub trait SnapshotSource: Send + 'static {
             past: None,
             snapshot: Some(self.next_snapshot()?),
         })
+    }
+
+    /// Whether nothing has happened since the last step that would be missed in a longer interval.
+    fn is_quiet(&mut self) -> bool {
+        false
     }
 
     /// Restarts features whose options have changed; a source that does not measure has none.
@@ -90,6 +96,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_step()
     }
 
+    fn is_quiet(&mut self) -> bool {
+        (**self).is_quiet()
+    }
+
     fn reload(&mut self, options: FeatureOptions) {
         (**self).reload(options);
     }
@@ -105,6 +115,8 @@ pub struct TraceAnalyzer {
     info: Arc<Info>,
     period: Duration,
     collector: Addr<MetricsCollector>,
+    attention: Attention,
+    stretch: Stretch,
     /// Slots for snapshots in flight to the collector.
     places: Arc<Semaphore>,
     watch: Watch,
@@ -117,6 +129,7 @@ impl TraceAnalyzer {
         info: Arc<Info>,
         period: Duration,
         collector: Addr<MetricsCollector>,
+        attention: Attention,
         supervisor: &Supervisor,
     ) -> (Arbiter, Addr<TraceAnalyzer>) {
         let arbiter = Arbiter::new();
@@ -125,6 +138,8 @@ impl TraceAnalyzer {
             info,
             period,
             collector,
+            attention,
+            stretch: Stretch::of(period),
             places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
             watch: supervisor.watch(Part::TraceAnalyzer),
         };
@@ -152,6 +167,10 @@ impl Actor for TraceAnalyzer {
 
 impl StreamHandler<Tick> for TraceAnalyzer {
     fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
+        let is_read = self.attention.take();
+        if self.stretch.goes_on(is_read, || self.source.is_quiet()) {
+            return;
+        }
         let step = match self.source.next_step() {
             Ok(step) => step,
             Err(cause) => {

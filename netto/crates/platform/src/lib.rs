@@ -288,6 +288,13 @@ impl Platform {
         Ok((platform, session))
     }
 
+    /// Whether nothing has happened since the end of the last interval that would be missed in a longer
+    /// one.
+    pub fn is_quiet(&self) -> bool {
+        let interval_ns = system::monotonic_ns().saturating_sub(self.previous_ns);
+        self.overhead.is_quiet(interval_ns, &self.readers)
+    }
+
     /// Ends an interval.
     ///
     /// # Errors

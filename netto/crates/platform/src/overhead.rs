@@ -16,7 +16,7 @@ use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
-use netto_analysis::rates::{CpuInterval, Rates};
+use netto_analysis::rates::{CpuInterval, NOTHING, Rates};
 use netto_analysis::sampling_windows::WindowLoad;
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
@@ -86,6 +86,8 @@ pub struct Overhead {
     ordered: GroupSet,
     controller: ProbeController,
     kernel: KernelCounts,
+    /// Whether no CPU had networking in the last interval and for some time before it.
+    is_quiet: bool,
     /// Each CPU's clock at the end of the last interval.
     previous: Vec<Reading>,
     /// CPUs on which a look has met networking.
@@ -162,6 +164,7 @@ impl Overhead {
                 switches: None,
                 switches_since: None,
             },
+            is_quiet: false,
             previous: Vec::new(),
             met: Vec::new(),
             calibrated: (0, 0.0),
@@ -315,6 +318,19 @@ impl Overhead {
         self.rates.of(cpu).is_look
     }
 
+    /// Whether no CPU had networking for some time, up to now: then none is sampled, and the clocks
+    /// alone show it.
+    pub(super) fn is_quiet(&self, interval_ns: u64, readers: &Readers) -> bool {
+        let most_ns = (NOTHING * interval_ns as f64) as u64;
+        let is_idle = |(cpu, before): (usize, &Reading)| {
+            let now = readers.clocks.read(cpu);
+            now.is_none_or(|now| now.network_ns().saturating_sub(before.network_ns()) <= most_ns)
+        };
+        self.is_quiet
+            && self.timed.has(Group::Softirqs)
+            && self.previous.iter().enumerate().all(is_idle)
+    }
+
     /// Ends an interval: computes its cost and the limits of the next.
     pub(super) fn finish_interval(
         &mut self,
@@ -332,6 +348,8 @@ impl Overhead {
         self.learn_bias(now_ns);
         self.calibrate(findings, &costs, now_ns);
         let sampling_hz = self.choose_rates(findings, &costs, &taken, readers);
+        let mut cpus = findings.cpus.iter();
+        self.is_quiet = cpus.all(|&cpu| self.is_looking(cpu as usize));
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
             cpu: cpu as u32,
             ratio,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use metrics_common::Source;
 use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
 
 use super::abi;
@@ -44,6 +45,19 @@ pub struct Reading {
     pub states_lost: u64,
     /// Socket calls whose return was not probed, because all kretprobe instances were in use.
     pub unseen_returns: u64,
+}
+
+impl Reading {
+    /// Time of networking, nanoseconds.
+    pub fn network_ns(&self) -> u64 {
+        let of = |source: Source| self.total_ns[usize::from(source.clock_kind())];
+        let sources = Source::ALL.into_iter();
+        let network = sources.filter(|own| match own {
+            Source::Softirq(_) => [Source::NET_RX, Source::NET_TX].contains(own),
+            _ => true,
+        });
+        network.map(of).sum()
+    }
 }
 
 impl CpuClocks {

@@ -37,6 +37,7 @@ pub(super) async fn admit(
             announced_body(request.headers()),
         )
     });
+    state.wiring.kept.attention.ask();
     let mut response = match refusal(&state, request.request()).await {
         Some(response) => request.into_response(response),
         None => next.call(request).await?.map_into_boxed_body(),

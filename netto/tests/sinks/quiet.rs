@@ -1,0 +1,82 @@
+//! A quiet host: several intervals are one while nobody reads them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use metrics_common::Snapshot;
+use netto::features::FEATURES;
+use netto::run;
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
+
+use crate::client::Dashboard;
+use crate::support::*;
+
+/// A made-up measurement on a quiet host.
+struct Quiet {
+    source: Source,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Periods whose end was no interval's.
+    passed: AtomicU64,
+    made: AtomicU64,
+}
+
+impl SnapshotSource for Quiet {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        self.counts.made.fetch_add(1, Ordering::SeqCst);
+        self.source.next_snapshot()
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        self.counts.passed.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        self.source.stacks()
+    }
+}
+
+#[test]
+fn four_periods_are_one_interval_until_a_dashboard_takes_each() {
+    let counts = Arc::new(Counts::default());
+    let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
+    let source = Quiet {
+        source: endless(),
+        counts: counts.clone(),
+    };
+    let daemon = Daemon::serving(prepared, info(), source);
+    let made = || counts.made.load(Ordering::SeqCst);
+    let passed = || counts.passed.load(Ordering::SeqCst);
+    let deadline = Instant::now() + LIMIT;
+    while made() < 3 {
+        assert!(Instant::now() < deadline, "no intervals");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let made = made();
+    assert!(passed() >= 3 * made, "{} of {made}", passed());
+
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    let mut before = None;
+    // The analyzer may be ahead of who opens a dashboard.
+    while before != Some(passed()) {
+        assert!(Instant::now() < deadline, "a dashboard is not given each");
+        before = Some(passed());
+        let sequences: Vec<u64> = (0..5).map(|_| dashboard.snapshot().sequence).collect();
+        assert!(
+            sequences.windows(2).all(|pair| pair[1] == pair[0] + 1),
+            "{sequences:?}"
+        );
+    }
+    drop(dashboard);
+    let before = passed();
+    while passed() < before + 6 {
+        assert!(Instant::now() < deadline, "it goes on for nobody");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
