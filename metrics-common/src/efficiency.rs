@@ -7,11 +7,48 @@
 use serde::Serialize;
 
 use crate::component::index_of;
-use crate::sections::{InterfaceCounts, Interfaces, SoftnetCount, Work, WorkCount};
+use crate::sections::{self, InterfaceCounts, Interfaces, SoftnetCount, WorkCount};
 use crate::snapshot::Snapshot;
 
 /// Below a megabit, the cost is that of an idle host.
-const LEAST_BYTES: u64 = 125_000;
+pub const LEAST_BYTES: u64 = 125_000;
+
+/// Work that networking does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Packets that the RX softirq passed up the stack; packets merged by GRO count as one.
+    Packets,
+    /// Bytes over the wire, in and out.
+    WireBytes,
+    /// Bytes that sockets sent and received, including traffic within the host.
+    SocketBytes,
+}
+
+impl Work {
+    /// All kinds.
+    pub const ALL: [Work; 3] = [Work::Packets, Work::WireBytes, Work::SocketBytes];
+}
+
+/// How much of this work was done; `None` if it was not counted all the time.
+pub fn done(snapshot: &Snapshot, work: Work) -> Option<u64> {
+    let traffic = snapshot.sections.traffic.as_ref()?;
+    match work {
+        Work::Packets => {
+            let packets = traffic.softnet_of(SoftnetCount::Packets)?;
+            Some(packets.iter().copied().fold(0, u64::saturating_add))
+        }
+        Work::WireBytes => {
+            let wire = wire(snapshot)?;
+            Some(wire.rx_bytes.saturating_add(wire.tx_bytes))
+        }
+        Work::SocketBytes => {
+            let work = whole_work(snapshot)?;
+            let sent = work.of(WorkCount::BytesSent)?;
+            Some(sent.saturating_add(work.of(WorkCount::BytesReceived)?))
+        }
+    }
+}
 
 /// CPU time in relation to work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -99,7 +136,7 @@ fn per(what: u64, count: u64) -> Option<f64> {
 
 /// The counts of probes if they covered all of the measured time: probes may be detached for a
 /// while.
-pub fn whole_work(snapshot: &Snapshot) -> Option<&Work> {
+pub fn whole_work(snapshot: &Snapshot) -> Option<&sections::Work> {
     let work = snapshot.sections.traffic.as_ref()?.work.as_ref()?;
     (work.counted_ns >= snapshot.interval_ns).then_some(work)
 }
@@ -186,7 +223,7 @@ mod tests {
     fn messages_that_were_counted_all_the_time_stand_for_calls() {
         let mut snapshot = snapshot();
         let counts = [2, 500_000, 3, 750_000, 4, 100];
-        snapshot.sections.traffic.as_mut().unwrap().work = Some(Work {
+        snapshot.sections.traffic.as_mut().unwrap().work = Some(sections::Work {
             counted_ns: 500_000_000,
             counts: counts.map(Some).to_vec(),
         });

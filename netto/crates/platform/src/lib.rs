@@ -84,7 +84,7 @@ pub struct Platform {
     /// ([`Readers::long_softirqs`]).
     pub long_softirqs: Vec<LongSoftirq>,
     /// For each of these, who caused it and who paid, where that is looked for.
-    pub long_owners: Vec<[Owner; 2]>,
+    pub long_parties: Vec<[Owner; 2]>,
     /// CPUs of which [`Platform::taken_there`] is wanted, ascending.
     pub watched_cpus: Vec<u32>,
     /// Of the interval, softirq time on these CPUs whose cause and payer were found.
@@ -260,7 +260,7 @@ impl Platform {
             overhead,
             flow_times: None,
             long_softirqs: Vec::new(),
-            long_owners: Vec::new(),
+            long_parties: Vec::new(),
             watched_cpus: Vec::new(),
             taken_there: Vec::new(),
             programs: None,
@@ -325,7 +325,7 @@ impl Platform {
     fn take_long_softirqs(&mut self) {
         let found = &mut self.long_softirqs;
         found.clear();
-        self.long_owners.clear();
+        self.long_parties.clear();
         if let Some(kept) = &self.readers.long_softirqs {
             kept.take(|own| found.push(own));
         }

@@ -409,7 +409,7 @@ impl Instrument for WhoseCost {
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);
-        platform.long_owners = self.name_long(&platform.overhead, long, now_ns);
+        platform.long_parties = self.name_long(&platform.overhead, long, now_ns);
         let Some(cost) = &sections.cost else {
             return Ok(());
         };

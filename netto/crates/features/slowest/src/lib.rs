@@ -56,7 +56,7 @@ impl Instrument for SlowestSoftirqs {
         let before = std::mem::replace(&mut self.timed, timed);
         let (end_ns, end_unix_ns) = (tick.now_ns, tick.time_unix_ns);
         let unix_ns = |ns: u64| end_unix_ns.saturating_sub(end_ns.saturating_sub(ns));
-        let (found, owners) = (&platform.long_softirqs, &platform.long_owners);
+        let (found, owners) = (&platform.long_softirqs, &platform.long_parties);
         sections.slowest = Some(Slowest {
             softirqs: analysis::slowest(found, owners, tick.samples, unix_ns),
             timed: timed.saturating_sub(before),

@@ -19,6 +19,7 @@
 //! parts, cost no more than one; dividing the 5 % by 78 would ignore that.
 
 use metrics_common::random::SplitMix64;
+use serde::Serialize;
 
 use super::side::Cell;
 
@@ -38,6 +39,16 @@ const DRAWS: usize = 2_000;
 const CONFIDENCE: f64 = 0.975;
 /// A stronger correlation of neighbours cannot be told from a trend.
 const MOST_CORRELATED: f64 = 0.98;
+
+/// A difference, the second side's figure minus the first's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// The observed difference.
+    pub value: f64,
+    /// Its confidence interval: the intervals of all components together contain the truth with a
+    /// confidence of 95 %. Absent if there are too few intervals.
+    pub interval: Option<(f64, f64)>,
+}
 
 /// The deviations of one component on one side from its mean, block by block.
 #[derive(Debug, Clone)]

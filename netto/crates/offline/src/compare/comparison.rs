@@ -6,9 +6,9 @@
 
 use serde::Serialize;
 
-use super::bootstrap::{self, Deviations, Margin};
+use super::bootstrap::{self, Deviations, Difference, Margin};
+use super::prices::{Price, prices};
 use super::side::{About, Cell, Side};
-use super::work::{Price, prices};
 
 /// A component on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -17,16 +17,6 @@ pub struct Level {
     pub share_ratio: f64,
     /// CPU seconds per second.
     pub cpus: f64,
-}
-
-/// A difference, the second side's figure minus the first's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Difference {
-    /// The observed difference.
-    pub value: f64,
-    /// Its confidence interval: the intervals of all components together contain the truth with a
-    /// confidence of 95 %. Absent if there are too few intervals.
-    pub interval: Option<(f64, f64)>,
 }
 
 /// The change of a component.

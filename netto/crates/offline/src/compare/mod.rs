@@ -3,11 +3,11 @@
 mod bootstrap;
 mod comparison;
 mod gate;
+mod prices;
 mod side;
-mod work;
 
-pub use bootstrap::{BLOCKS, FEWEST_BLOCKS};
-pub use comparison::{Change, Comparison, Difference, Incomparable, Level, compare};
+pub use bootstrap::{BLOCKS, Difference, FEWEST_BLOCKS};
+pub use comparison::{Change, Comparison, Incomparable, Level, compare};
 pub use gate::{Condition, Judgement};
+pub use prices::Price;
 pub use side::{About, Side};
-pub use work::{Price, Work};

@@ -3,12 +3,12 @@
 //!
 //! A cell is the sum of several intervals; when there are too many cells, neighbours are merged.
 
-use metrics_common::efficiency::whole_work;
-use metrics_common::sections::{Interfaces, SoftnetCount, WorkCount};
+use metrics_common::efficiency::{Work, done};
 use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
 use serde::Serialize;
 
-use super::work::{WORKS, Work};
+/// Kinds of work.
+const WORKS: usize = Work::ALL.len();
 
 /// Number of cells at which neighbours are merged.
 pub const MOST_CELLS: usize = 1_024;
@@ -26,7 +26,7 @@ pub(super) struct Cell {
     pub(super) capacity_ns: u64,
     /// CPU time of each component, nanoseconds.
     pub(super) ns: Vec<u64>,
-    /// Work done, by [`Work`].
+    /// Work done, by kind.
     pub(super) work: [u64; WORKS],
 }
 
@@ -81,7 +81,7 @@ pub struct Side {
     /// For each row of the following intervals, its index in `components`.
     places: Vec<Option<usize>>,
     roots: Vec<usize>,
-    /// By [`Work`]: whether it was not counted in some interval.
+    /// By kind of work: whether it was not counted in some interval.
     uncounted: [bool; WORKS],
     cells: Vec<Cell>,
     per_cell: u64,
@@ -130,7 +130,7 @@ impl Side {
             work: [0; WORKS],
         };
         for work in Work::ALL {
-            match work_of(snapshot, work) {
+            match done(snapshot, work) {
                 Some(count) => cell.work[work as usize] = count,
                 None => self.uncounted[work as usize] = true,
             }
@@ -226,26 +226,5 @@ impl Side {
     /// The host and the time; `None` without intervals.
     pub fn about(&self) -> Option<&About> {
         (self.about.intervals > 0).then_some(&self.about)
-    }
-}
-
-/// What was done of this work in an interval; `None` if it was not counted.
-fn work_of(snapshot: &Snapshot, work: Work) -> Option<u64> {
-    let traffic = snapshot.sections.traffic.as_ref()?;
-    let both = |one: u64, other: u64| one.saturating_add(other);
-    match work {
-        Work::Packets => {
-            let packets = traffic.softnet_of(SoftnetCount::Packets)?;
-            Some(packets.iter().copied().fold(0, both))
-        }
-        Work::WireBytes => {
-            let wire = traffic.interfaces.as_ref().map(Interfaces::wire)?;
-            Some(both(wire.rx_bytes, wire.tx_bytes))
-        }
-        Work::SocketBytes => {
-            let work = whole_work(snapshot)?;
-            let sent = work.of(WorkCount::BytesSent)?;
-            Some(both(sent, work.of(WorkCount::BytesReceived)?))
-        }
     }
 }

@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use netto_offline::compare::{About, Change, Comparison, Difference, FEWEST_BLOCKS, Work};
+use metrics_common::efficiency::Work;
+
+use netto_offline::compare::{About, Change, Comparison, Difference, FEWEST_BLOCKS};
 use netto_questions::times::length;
 
 use super::table::{name, relative};

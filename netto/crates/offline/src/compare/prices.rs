@@ -1,54 +1,35 @@
 //! CPU time for each packet and byte, on both sides of a comparison. Pure.
 
+use metrics_common::efficiency::{LEAST_BYTES, Work};
 use serde::Serialize;
 
-use super::bootstrap::{self, Deviations};
-use super::comparison::Difference;
+use super::bootstrap::{self, Deviations, Difference};
 use super::side::{Cell, Side};
 
-/// Kinds of work.
-pub(super) const WORKS: usize = 3;
 /// Bytes for which a price is told.
 const KILOBYTE: f64 = 1_000.0;
-/// Below a megabit, the price is that of an idle host.
-const LEAST_BYTES: u64 = 125_000;
 
-/// Work that networking does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// Packets that the RX softirq passed up the stack; packets merged by GRO count as one.
-    Packets,
-    /// Bytes over the wire, in and out.
-    WireBytes,
-    /// Bytes that sockets sent and received, including traffic within the host.
-    SocketBytes,
+/// The component whose time is divided by this work, and for how many units a price is told.
+fn priced(work: Work) -> (&'static str, f64) {
+    match work {
+        Work::Packets => ("rx_softirq", 1.0),
+        Work::WireBytes | Work::SocketBytes => ("network", KILOBYTE),
+    }
 }
 
-impl Work {
-    pub(super) const ALL: [Work; WORKS] = [Work::Packets, Work::WireBytes, Work::SocketBytes];
-
-    /// The component whose time is divided, and for how many units a price is told.
-    fn priced(self) -> (&'static str, f64) {
-        match self {
-            Work::Packets => ("rx_softirq", 1.0),
-            Work::WireBytes | Work::SocketBytes => ("network", KILOBYTE),
-        }
+/// Of less work the price is that of an idle host.
+fn least(work: Work) -> u64 {
+    match work {
+        Work::Packets => 1,
+        Work::WireBytes | Work::SocketBytes => LEAST_BYTES,
     }
+}
 
-    fn least(self) -> u64 {
-        match self {
-            Work::Packets => 1,
-            Work::WireBytes | Work::SocketBytes => LEAST_BYTES,
-        }
-    }
-
-    fn weight(self) -> fn(&Cell) -> u64 {
-        match self {
-            Work::Packets => |cell| cell.work[Work::Packets as usize],
-            Work::WireBytes => |cell| cell.work[Work::WireBytes as usize],
-            Work::SocketBytes => |cell| cell.work[Work::SocketBytes as usize],
-        }
+fn weight(work: Work) -> fn(&Cell) -> u64 {
+    match work {
+        Work::Packets => |cell| cell.work[Work::Packets as usize],
+        Work::WireBytes => |cell| cell.work[Work::WireBytes as usize],
+        Work::SocketBytes => |cell| cell.work[Work::SocketBytes as usize],
     }
 }
 
@@ -73,13 +54,13 @@ pub(super) fn prices(a: &Side, b: &Side, likeness: [f64; 2]) -> Vec<Price> {
     let (total_a, total_b) = (a.total(), b.total());
     let (mut prices, mut deviations) = (Vec::new(), Vec::new());
     for work in Work::ALL {
-        let (component, units) = work.priced();
+        let (component, units) = priced(work);
         let rows = a.row(component).ok().zip(b.row(component).ok());
         let Some((in_a, in_b)) = rows.filter(|_| a.counts(work) && b.counts(work)) else {
             continue;
         };
-        let weight = work.weight();
-        let is_idle = |side: &Side| side.cells().iter().map(weight).sum::<u64>() < work.least();
+        let weight = weight(work);
+        let is_idle = |side: &Side| side.cells().iter().map(weight).sum::<u64>() < least(work);
         if is_idle(a) || is_idle(b) {
             continue;
         }
@@ -103,7 +84,7 @@ pub(super) fn prices(a: &Side, b: &Side, likeness: [f64; 2]) -> Vec<Price> {
         });
     }
     for (price, margin) in prices.iter_mut().zip(bootstrap::margins(&deviations)) {
-        let (_, units) = price.work.priced();
+        let (_, units) = priced(price.work);
         let half = units * margin.error * margin.factor;
         let value = price.change_ns.value;
         price.change_ns.interval = Some((value - half, value + half));
