@@ -120,7 +120,7 @@ prop_compose! {
         };
         let slow = |number: u64| SlowSoftirq {
             began_unix_ns: u64::MAX - number, length_ns: seed, cpu: 3, softirq: "NET_RX".into(), samples: 1,
-            part: (number % 2 == 0).then(|| "ü".into()), payer: Owner::single(OwnerKind::Idle),
+            part: number.is_multiple_of(2).then(|| "ü".into()), payer: Owner::single(OwnerKind::Idle),
             cause: Owner { id: number % 3, comm: "ü\"".into(), ..Owner::single(OwnerKind::Process) },
         };
         let slowest = Slowest {

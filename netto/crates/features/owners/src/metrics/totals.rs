@@ -197,6 +197,7 @@ impl OwnerTotals {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::OwnerKind;
     use metrics_common::component::index_of;
     use metrics_common::sections::{Caused, Interruption};
     use proptest::prelude::*;
