@@ -120,8 +120,10 @@ mod tests {
 
     /// CPU 0 is busy with all, CPU 3 with these.
     fn cost(on_quiet: &[(&str, u64)]) -> Cost {
-        let mut cost = Cost::default();
-        cost.components = vec![None; COMPONENTS.len()];
+        let mut cost = Cost {
+            components: vec![None; COMPONENTS.len()],
+            ..Cost::default()
+        };
         for event in ["rx_softirq", "softirq_timer", "tx_syscall"] {
             let ns = on_quiet.iter().find(|(slug, _)| *slug == event);
             cost.components[row(event)] = Some(vec![1_000, ns.map_or(0, |(_, ns)| *ns)]);

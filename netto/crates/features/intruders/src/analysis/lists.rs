@@ -32,7 +32,7 @@ pub(crate) fn of_mask(text: &str) -> Result<Vec<u32>, NoList> {
         let first = u32::try_from(32 * place).map_err(|_| NoList)?;
         cpus.extend(
             (0..32)
-                .filter(|bit| bits >> bit & 1 == 1)
+                .filter(|bit| (bits >> bit) & 1 == 1)
                 .map(|bit| first + bit),
         );
     }
