@@ -202,8 +202,6 @@ mod tests {
     use metrics_common::sections::{Caused, Interruption};
     use proptest::prelude::*;
 
-    use metrics_common::OwnerKind;
-
     use super::*;
 
     fn group(id: u64) -> Owner {
