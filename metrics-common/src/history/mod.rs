@@ -143,10 +143,12 @@ impl History {
     /// future.
     fn forget_from(&mut self, unix_ms: u64) {
         let keep = self.times.before(unix_ms);
-        self.times.truncate(keep);
-        self.series.truncate(keep);
-        for top in &mut self.tops {
-            top.truncate(keep);
+        if keep < self.times.len() {
+            self.times.truncate(keep);
+            self.series.truncate(keep);
+            for top in &mut self.tops {
+                top.truncate(keep);
+            }
         }
         for grid in &mut self.grids {
             grid.forget_from(unix_ms);
