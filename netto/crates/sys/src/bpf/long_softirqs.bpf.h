@@ -21,7 +21,7 @@
 #include "control.bpf.h"
 #include "stacks.bpf.h"
 
-static __always_inline void netto_write_long(struct netto_cpu *cpu, __u64 *words, __u64 kind, __u64 length, __u64 now)
+static __always_inline void netto_write_long(struct netto_cpu *cpu, __u64 *words, __u64 kind, __u64 length)
 {
 	struct netto_tag *tag = netto_tag_of(cpu);
 	__u64 *of_tag = &words[2];
@@ -31,7 +31,7 @@ static __always_inline void netto_write_long(struct netto_cpu *cpu, __u64 *words
 	words[1] = kind;
 	netto_write_task(bpf_get_current_task_btf(), of_tag);
 	of_tag[1] = bpf_get_current_cgroup_id();
-	of_tag[5] = now;
+	of_tag[5] = cpu->since_ns;
 	of_tag[6] = 0;
 	of_tag[7] = 0;
 	of_tag[8] = 0;
@@ -48,8 +48,12 @@ static __always_inline void netto_write_long(struct netto_cpu *cpu, __u64 *words
 	of_tag[10] = met.netns;
 }
 
-/* Keeps a softirq instead of the shortest one. Softirqs of a CPU do not interrupt each other. */
-static __noinline int netto_keep_long(struct netto_cpu *cpu, __u64 kind, __u64 length, __u64 now)
+/*
+ * Keeps a softirq that has just ended instead of the shortest one. Softirqs of a CPU do not interrupt
+ * each other. Returns the kind, so that its caller need not keep it over the call, which would cost
+ * those that are not long.
+ */
+static __noinline __u64 netto_keep_long(struct netto_cpu *cpu, __u64 kind, __u64 length)
 {
 	struct netto_long *longest = &((struct netto_cpu_records *)cpu)->longest;
 	__u64 above = *(volatile __u64 *)&cpu->long_above_ns;
@@ -76,14 +80,16 @@ static __noinline int netto_keep_long(struct netto_cpu *cpu, __u64 kind, __u64 l
 		}
 	}
 	if (length > least) {
-		netto_write_long(cpu, place, kind, length, now);
+		netto_write_long(cpu, place, kind, length);
 		least = length < next ? length : next;
 	}
 	/* Unless user space has begun another interval meanwhile. */
 	if (least)
 		netto_exchange(&cpu->long_above_ns, above, least);
 	netto_add_in_order(&longest->writing, -1);
-	return 0;
+	/* The compiler must not see that it is the same. */
+	NETTO_AS_IT_IS(kind);
+	return kind;
 }
 
 #endif

@@ -49,7 +49,7 @@ int BPF_PROG(netto_sirq_out)
 	charged = netto_transition(cpu, now, below);
 	cpu->entries[kind]++;
 	if (charged > cpu->long_above_ns)
-		netto_keep_long(cpu, kind, charged, now);
+		kind = netto_keep_long(cpu, kind, charged);
 	if (kind != NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
 		return 0;
 	task = bpf_get_current_pid_tgid();
