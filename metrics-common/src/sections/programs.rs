@@ -131,7 +131,8 @@ impl Program {
     pub fn margin_ratio(&self) -> Option<f64> {
         let by_number = 1.96 / (self.about.samples as f64).sqrt();
         let otherwise = self.about.systematic_ns as f64 / self.total_ns().max(1) as f64;
-        (self.about.samples > 0).then(|| by_number.hypot(otherwise))
+        // Both may be wrong the same way.
+        (self.about.samples > 0).then(|| by_number + otherwise + by_number * otherwise)
     }
 
     fn interval_ns(&self) -> Option<Bounds> {

@@ -238,25 +238,24 @@ fn beside_perf(clocks: usize) -> Result<()> {
     let _program = traffic::agent(&network.right, &["attach", "tcx", "lan"])?;
     let id = by_kernel()?.id;
     let _clocks: Vec<Owned> = (0..clocks).map(|_| perf_clock()).collect::<Result<_>>()?;
-    let mut timed = by_ticks_and(&["--max-overhead", "100"])?;
-    let mut ticks = by_ticks_and(&["--max-overhead", BUDGET])?;
     let to = SocketAddr::new(network.nobody_v4, 9).to_string();
     let cpu = OTHER_CPU.to_string();
     let _traffic = traffic::agent(&network.left, &["udp-paced", &to, DEAR, &cpu])?;
+    let mut timed = by_ticks_and(&["--max-overhead", "100"])?;
+    let mut ticks = by_ticks_and(&["--max-overhead", BUDGET])?;
     std::thread::sleep(CHANGED);
     let (from, ran) = (SystemTime::now(), program_seconds());
     std::thread::sleep(MEASURED);
     let (to, ran) = (SystemTime::now(), program_seconds() - ran);
     let (sum, truth) = (ticks.between(from, to)?, timed.between(from, to)?);
-    let correction = sum.cost().softirq_correction;
-    let correction = correction.context("softirqs are timed")?;
-    println!("\nbeside {clocks}: {correction:?}");
+    println!("\nbeside {clocks}: {:?}", sum.cost().softirq_correction);
     let ratio = truth.interval_ns as f64 / sum.interval_ns as f64;
     for (slug, is_program) in [("rx_softirq", false), ("tc_classify", true)] {
         let row = index_of(slug).context("no such row")?;
         let own = sum.total_ns(row).context("not measured")? as f64;
         let interval = confidence::of_component(&ticks.info, &sum, row);
-        let (low, high) = interval.map_or((own, own), |(low, high)| (low as f64, high as f64));
+        let interval = interval.map(|(low, high)| (low as f64, high as f64));
+        let (low, high) = interval.context("softirqs are timed")?;
         let truth = match is_program {
             true => ran * 1e9,
             false => truth.total_ns(row).context("not timed")? as f64 / ratio,
