@@ -20,6 +20,7 @@ pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, flow, owner, process, who_runs};
 use self::kernel::events::{self, Charge, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
+use netto_analysis::groups::Group;
 use netto_analysis::long_softirqs::{LongSoftirq, Tally, place_of};
 use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
 use netto_feature::instruments::{Feature, Instrument};
@@ -406,6 +407,8 @@ impl Instrument for WhoseCost {
         self.ranking.begin(tick.interval_ns);
         self.flows.begin(tick.interval_ns);
         self.programs.clear();
+        let timed = platform.overhead.timed();
+        self.division.set_sampled(!timed.has(Group::Softirqs));
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);

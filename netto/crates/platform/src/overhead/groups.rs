@@ -288,7 +288,7 @@ mod tests {
         assert!(groups.add(TIDES).is_err());
     }
 
-    /// Windows of a tenth of the time, at 2 % of a CPU: 0.2 %, and the interrupts of attaching.
+    /// Windows of 15 % of the time, at 2 % of a CPU: 0.3 %, and the interrupts of attaching.
     #[test]
     fn what_windows_take_is_taken_and_expected_alike() {
         const INTERVAL_NS: u64 = 1_000_000_000;
@@ -329,7 +329,7 @@ mod tests {
         let interrupts_ns = 4.0 * 6.0 * INTERRUPT_NS;
         assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), interrupts_ns as u64);
         let taken = own.taken_in_windows_ns(1, EVENT_NS) as f64 / INTERVAL_NS as f64;
-        assert!((taken - 0.002 - 0.000_12).abs() < 1e-6, "{taken}");
+        assert!((taken - 0.003 - 0.000_12).abs() < 1e-6, "{taken}");
         let ratio = expected(&groups, GroupSet::NONE);
         assert!((ratio / taken - 1.0).abs() < 0.01, "{ratio} of {taken}");
         assert_eq!(

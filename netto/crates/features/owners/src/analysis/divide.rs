@@ -16,7 +16,7 @@ use metrics_common::{COMPONENTS, Cost, Kind, Source};
 use super::fit::fit;
 use super::owner_table::{NOBODY, UNKNOWN};
 use super::pool::{Evidence, Known, LEAST, Open, Pair, Pool, Weights, divide};
-use super::precision::Precision;
+use super::precision::{Precision, Spread};
 
 /// Charged time that weighs as much as a sample, nanoseconds.
 const CHARGE_NS: f64 = 100_000.0;
@@ -131,8 +131,9 @@ pub struct Division {
     /// By row, of the host.
     host: Vec<Pool>,
     precision: Precision,
-    /// Row of RX softirqs.
+    /// Row of RX softirqs, and whether their time is sampled.
     received: Option<usize>,
+    is_sampled: bool,
     /// Their charged time, by CPU, and of the host.
     charged: Vec<Pool>,
     host_charged: Pool,
@@ -156,6 +157,7 @@ impl Default for Division {
             host: vec![Pool::default(); COMPONENTS.len()],
             precision: Precision::new(COMPONENTS.len()),
             received: index_of_source(Source::NET_RX),
+            is_sampled: false,
             charged: Vec::new(),
             host_charged: Pool::default(),
         }
@@ -172,6 +174,11 @@ impl Division {
         }
         self.pools().for_each(|pool| pool.begin(interval_ns));
         self.precision.begin(interval_ns);
+    }
+
+    /// Sets whether the time of RX softirqs is found by samples in this interval.
+    pub fn set_sampled(&mut self, is_sampled: bool) {
+        self.is_sampled = is_sampled;
     }
 
     fn pools(&mut self) -> impl Iterator<Item = &mut Pool> {
@@ -246,8 +253,10 @@ impl Division {
             self.precision
                 .add_cause(event, known.pair.cause, 1.0, is_for_others);
         }
-        if interrupts(event) && !is_of_window && !is_charged {
-            self.precision.add_payer(event, pair.payer, 1.0);
+        match interrupts(event) && !is_of_window {
+            true if is_charged => self.precision.add_sample(event),
+            true => self.precision.add_payer(event, pair.payer, 1.0),
+            false => {}
         }
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
@@ -274,6 +283,7 @@ impl Division {
         mut portion: impl FnMut(Portion),
     ) -> Vec<OwnerBasis> {
         let mut bases = Vec::new();
+        let (mut causes, mut payers) = (Spread::default(), Spread::default());
         for event in &self.events {
             let mut basis = OwnerBasis {
                 component: event.row as u32,
@@ -300,6 +310,10 @@ impl Division {
                     };
                     divide(ns, &weights, |Known { pair, found }, ns| {
                         *way(&mut basis, found) += ns;
+                        if self.is_sampled && charged.is_some() {
+                            causes.add(pair.cause, column, ns);
+                            payers.add(pair.payer, column, ns);
+                        }
                         portion(Portion {
                             leaf,
                             column,
@@ -310,6 +324,9 @@ impl Division {
                 }
             }
             bases.push(basis);
+        }
+        if let Some(received) = self.received {
+            self.precision.set_spread(received, &causes, &payers);
         }
         for basis in &bases {
             self.precision

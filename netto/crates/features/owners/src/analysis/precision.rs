@@ -3,7 +3,8 @@
 //! Samples of one window show the same packets, so windows differ more than as many independent
 //! samples would. How much more (the *design effect*; L. Kish, 1965) is learnt from the owners'
 //! shares in successive windows, so that a load that changes slowly does not count as uncertainty.
-//! Without windows, the samples of an interval take the window's place.
+//! Without windows, the samples of an interval take the window's place. Where an event's time on each
+//! CPU is itself found by samples, and owners differ between CPUs, these samples count, too.
 
 use rustc_hash::FxHashMap;
 
@@ -128,6 +129,41 @@ struct Event {
     ns: f64,
     causes: Mass,
     payers: Mass,
+    /// Samples by which its time on each CPU is known; none where that is timed.
+    samples: f64,
+    /// Between CPUs: see [`Spread`].
+    causes_spread: f64,
+    payers_spread: f64,
+}
+
+/// Time of an interval by owner and CPU.
+#[derive(Debug, Clone, Default)]
+pub struct Spread {
+    owners: FxHashMap<(u32, usize), f64>,
+}
+
+impl Spread {
+    /// Adds time on the CPU in this column.
+    pub fn add(&mut self, who: u32, column: usize, ns: u64) {
+        *self.owners.entry((who, column)).or_default() += ns as f64;
+    }
+
+    /// The part of the variance of owners' shares that is between CPUs, from 0 to 1.
+    fn ratio(&self) -> f64 {
+        let (mut by_owner, mut by_cpu) = (FxHashMap::default(), FxHashMap::default());
+        for (&(who, column), ns) in &self.owners {
+            *by_owner.entry(who).or_insert(0.0) += ns;
+            *by_cpu.entry(column).or_insert(0.0) += ns;
+        }
+        let all: f64 = by_cpu.values().sum();
+        let of_all = by_owner.values().map(|ns| ns * ns).sum::<f64>() / all;
+        let own = self.owners.iter();
+        let of_cpus: f64 = own.map(|((_, column), ns)| ns * ns / by_cpu[column]).sum();
+        match all - of_all > 0.0 {
+            true => ((of_cpus - of_all) / (all - of_all)).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
 }
 
 /// See the head of this file.
@@ -158,6 +194,7 @@ impl Precision {
             event.ns *= left;
             event.causes.fade(left);
             event.payers.fade(left);
+            event.samples *= left;
         }
     }
 
@@ -187,6 +224,20 @@ impl Precision {
         }
     }
 
+    /// Adds a sample by which an event's time on its CPU is known, but not its owners.
+    pub fn add_sample(&mut self, event: usize) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.samples += 1.0;
+        }
+    }
+
+    /// Sets how the causes and payers of an event's sampled time differ between CPUs.
+    pub fn set_spread(&mut self, event: usize, causes: &Spread, payers: &Spread) {
+        if let Some(event) = self.events.get_mut(event) {
+            (event.causes_spread, event.payers_spread) = (causes.ratio(), payers.ratio());
+        }
+    }
+
     /// For how long one independent sample stands of those by which the causes of an event are
     /// found, milliseconds: its own, and those of a row that it is divided by.
     pub fn cause_ms(&self, event: usize, stand_in: Option<usize>, is_softirq: bool) -> f64 {
@@ -200,8 +251,8 @@ impl Precision {
             true => self.causes.effect(),
             false => 1.0,
         };
-        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
-        ms(ns, known) * effect
+        let own = self.events.get(event).copied().unwrap_or_default();
+        ms(own.ns, known) * effect + ms(own.ns, own.samples) * own.causes_spread
     }
 
     /// The same of an event's payers.
@@ -212,8 +263,8 @@ impl Precision {
                 .map_or(0.0, |event| event.payers.number())
         };
         let known = samples(event) + stand_in.map_or(0.0, samples);
-        let ns = self.events.get(event).map_or(0.0, |event| event.ns);
-        ms(ns, known) * self.payers.effect()
+        let own = self.events.get(event).copied().unwrap_or_default();
+        ms(own.ns, known) * self.payers.effect() + ms(own.ns, own.samples) * own.payers_spread
     }
 
     /// Renumbers owners by `renamed`.

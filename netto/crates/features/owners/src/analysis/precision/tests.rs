@@ -230,3 +230,49 @@ fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
     assert_eq!(owners.owners[0].id, u64::from(UNKNOWN));
     assert_eq!(known.taken, [Some((0, BUSY_NS))]);
 }
+
+#[test]
+fn what_is_sampled_on_two_cpus_is_as_sure_as_their_samples_where_their_owners_differ() {
+    let event = index_of("rx_softirq").unwrap();
+    let ms = |causes: [u32; 2], is_sampled| {
+        let mut division = Division::default();
+        division.begin(INTERVAL_NS, 2);
+        division.set_sampled(is_sampled);
+        for (cpu, cause) in causes.into_iter().enumerate() {
+            for at in 0..1_000 {
+                let cause = if at % 2 == 0 { cause } else { 10 + cpu as u32 };
+                let pair = Pair { cause, payer: 20 };
+                division.add_charge(cpu, pair, Evidence::Socket, 150_000);
+            }
+            for _ in 0..10 {
+                division.add(Attributed {
+                    cpu,
+                    event,
+                    leaf: index_of("gro").unwrap(),
+                    pair: Pair {
+                        cause: UNKNOWN,
+                        payer: 20,
+                    },
+                    found: Evidence::Unknown,
+                    is_of_window: false,
+                });
+            }
+        }
+        let mut components = vec![None; COMPONENTS.len()];
+        components[event] = Some(vec![BUSY_NS; 2]);
+        let cost = Cost {
+            components,
+            ..Cost::NOTHING
+        };
+        let bases = division.divide(&cost, &[0, 1], |_| {});
+        let own = bases.iter().find(|own| own.component as usize == event);
+        let own = own.unwrap();
+        own.cause_ns_ms.unwrap() as f64 / own.total_ns() as f64
+    };
+    // 400 ms, of 2,000 charges or of 20 samples.
+    assert_eq!(ms([10, 11], false), 0.2);
+    assert!((ms([10, 11], true) - 20.2).abs() < 0.01);
+    assert!((ms([11, 10], true) - 0.2).abs() < 0.01, "both CPUs alike");
+    // Half of each CPU is the same owner: a fifth of the variance is between CPUs.
+    assert!((ms([12, 12], true) - 4.2).abs() < 0.01);
+}
