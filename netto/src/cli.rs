@@ -487,7 +487,6 @@ mod tests {
             ("netto --frequenzy 1", "--frequenzy"),
             ("netto -f many", "many"),
             ("netto -p 70000", "70000"),
-            ("netto -a example.com", "example.com"),
             ("netto prune", "prune"),
             ("netto flows", "INTERFACE"),
             ("netto flows lan --read x", "--read"),
