@@ -132,7 +132,7 @@ impl Program {
         let by_number = 1.96 / (self.about.samples as f64).sqrt();
         let otherwise = self.about.systematic_ns as f64 / self.total_ns().max(1) as f64;
         // Both may be wrong the same way.
-        (self.about.samples > 0).then(|| by_number + otherwise + by_number * otherwise)
+        (self.about.samples > 0).then_some(by_number + otherwise + by_number * otherwise)
     }
 
     fn interval_ns(&self) -> Option<Bounds> {

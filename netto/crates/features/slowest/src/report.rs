@@ -10,6 +10,9 @@ use netto_feature::summary::{Summarizer, Summary};
 use netto_questions::figures::plain;
 use netto_questions::utc::rfc3339;
 
+/// Lines of a report that has other things to say, too.
+const FIRST: usize = 3;
+
 /// Adds up intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
     Box::new(Sum::default())
@@ -31,14 +34,14 @@ impl Summarizer for Sum {
             return None;
         }
         Some(Summary {
-            text: table(&self.0),
+            text: table(&self.0, FIRST),
             json: serde_json::to_string_pretty(&self.0).ok()?,
         })
     }
 }
 
-/// The slowest softirqs, with an empty line before.
-pub(crate) fn table(slowest: &Slowest) -> String {
+/// So many of the slowest softirqs, with an empty line before.
+pub(crate) fn table(slowest: &Slowest, most: usize) -> String {
     if slowest.softirqs.is_empty() {
         return format!("\n{}\n", slowest.none());
     }
@@ -59,7 +62,7 @@ pub(crate) fn table(slowest: &Slowest) -> String {
         "paid by",
         "caused by",
     ]);
-    for own in &slowest.softirqs {
+    for own in slowest.softirqs.iter().take(most) {
         line([
             &rfc3339(own.began_unix_ns),
             &own.cpu.to_string(),
@@ -147,7 +150,7 @@ pub(crate) mod tests {
             softirqs: Vec::new(),
             ..slowest()
         };
-        assert!(table(&none).starts_with("\nno softirq took more than 100 µs, of 40"));
+        assert!(table(&none, FIRST).starts_with("\nno softirq took more than 100 µs, of 40"));
         assert!(summarizer().finish(None).is_none());
     }
 }

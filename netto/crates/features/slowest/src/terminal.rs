@@ -1,5 +1,6 @@
 //! `netto slowest`: the newest intervals as text.
 
+use metrics_common::sections::MOST_SLOWEST;
 use metrics_common::{Info, Snapshot};
 use netto_feature::command::Command;
 use netto_questions::api::{Refusal, TextView, absence};
@@ -36,7 +37,7 @@ impl TextView for View {
     fn text(&self, info: &Info, length_ns: u64) -> String {
         let sum = self.0.sum(length_ns).unwrap_or_default();
         let slowest = sum.sections.slowest.unwrap_or_default();
-        let table = report::table(&slowest);
+        let table = report::table(&slowest, MOST_SLOWEST);
         format!("netto slowest · {}\n{table}", info.hostname)
     }
 

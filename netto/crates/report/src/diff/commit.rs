@@ -13,6 +13,8 @@ use super::table::{name, relative};
 /// The columns of a name, and of a figure.
 const NAMES: usize = 29;
 const FIGURES: usize = 8;
+/// Of a line in a commit message.
+const COLUMNS: usize = 72;
 /// Lines for components.
 const COMPONENTS: usize = 8;
 /// Nanoseconds for 1,000 bytes, in CPUs for a gigabit per second.
@@ -24,25 +26,25 @@ pub(super) fn text(comparison: &Comparison) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}", ascii(text.trim_end()));
+        let _ = writeln!(out, "{}", wrapped(&ascii(text.trim_end())));
     };
     match machine(a) == machine(b) {
-        true => line(&format!("Before and after: {}.", machine(a))),
+        true => line(&format!("Before and after: {}", machine(a))),
         false => {
-            line(&format!("Before: {}.", machine(a)));
-            line(&format!("After: {}.", machine(b)));
+            line(&format!("Before: {}", machine(a)));
+            line(&format!("After: {}", machine(b)));
         }
     }
     let measured = |about: &About| length(about.measured_ns);
+    let interval = match comparison.blocks {
+        Some(_) => "; 95 % intervals",
+        None => "",
+    };
     line(&format!(
-        "By netto {}, {} before and {} after{}",
+        "netto {}; {} before, {} after{interval}",
         b.version,
         measured(a),
         measured(b),
-        match comparison.blocks {
-            Some(_) => ", with 95 % intervals:",
-            None => ":",
-        }
     ));
     line("");
     line(&format!(
@@ -83,6 +85,20 @@ pub(super) fn text(comparison: &Comparison) -> String {
         line(&format!(
             "Too short to tell a change from chance (fewer than {FEWEST_BLOCKS} intervals)."
         ));
+    }
+    out
+}
+
+/// Breaks a line at spaces; a word that is longer than a line stays whole.
+fn wrapped(line: &str) -> String {
+    let mut out = line.to_owned();
+    let mut begin = 0;
+    while out.len() - begin > COLUMNS {
+        let Some(at) = out[begin..=begin + COLUMNS].rfind(' ').filter(|at| *at > 0) else {
+            break;
+        };
+        out.replace_range(begin + at..=begin + at, "\n");
+        begin += at + 1;
     }
     out
 }

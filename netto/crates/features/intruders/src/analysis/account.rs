@@ -62,6 +62,9 @@ pub(crate) fn section(
     Some(section)
 }
 
+/// CPUs of a cause that are named: those with most of its time.
+const MOST_ORIGINS: usize = 4;
+
 /// Sends and softirqs of those who caused some of it, on other CPUs.
 fn origins(
     quiet: &[QuietCpu],
@@ -85,15 +88,20 @@ fn origins(
             let sums = by_cpu.iter_mut().zip(&row.cpu_ns);
             sums.for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
         }
-        for (&cpu, ns) in cpus.iter().zip(by_cpu) {
-            if ns > 0 && quiet.iter().all(|own| own.cpu != cpu) {
-                found.push(Origin {
+        let is_origin = |&(cpu, ns): &(u32, u64)| ns > 0 && quiet.iter().all(|own| own.cpu != cpu);
+        let mut by_cpu: Vec<(u32, u64)> = cpus.iter().copied().zip(by_cpu).collect();
+        by_cpu.retain(is_origin);
+        by_cpu.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        found.extend(
+            by_cpu
+                .into_iter()
+                .take(MOST_ORIGINS)
+                .map(|(cpu, ns)| Origin {
                     owner: owner.clone(),
                     cpu,
                     ns,
-                });
-            }
-        }
+                }),
+        );
     }
     found
 }
