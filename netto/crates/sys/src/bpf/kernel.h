@@ -56,10 +56,6 @@ struct css_set;
 struct task_struct {
 	unsigned int flags;
 	int pid;
-	/* The number of its process. */
-	int tgid;
-	/* Its control groups. */
-	struct css_set *cgroups;
 	/* How often it was switched away, of its own accord and not. */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
@@ -70,6 +66,10 @@ struct task_struct {
 	/* Nanoseconds since boot. */
 	__u64 start_boottime;
 	char comm[16];
+	/* The number of its process. */
+	int tgid;
+	/* Its control groups. */
+	struct css_set *cgroups;
 };
 
 struct kernfs_node {
