@@ -11,7 +11,7 @@ use netto_questions::figures::plain;
 use netto_questions::utc::rfc3339;
 
 /// Lines of a report that has other things to say, too.
-const FIRST: usize = 2;
+const FIRST: usize = 3;
 
 /// Adds up intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
