@@ -10,7 +10,7 @@ use crate::sections::owners::{Bounds, Owner, OwnerKind, independent};
 
 /// Most owners of a program in an interval or a sum; those with the least time are
 /// [`OwnerKind::Other`].
-pub const MOST_CAUSES: usize = 16;
+pub const MOST_CAUSES: usize = 8;
 
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
