@@ -182,7 +182,6 @@ pub const TABLE: &[Row] = &[
     root("latency::every_point").guest(),
     root("latency::of_more_datagrams").guest(),
     root("latency::the_clock_is_set").guest(),
-    root("intruders::packets_steered").guest(),
     root("intruders::on_a_cpu")
         .long("needs a guest of `cargo xtask vm --append isolcpus=1`; packets_steered needs none"),
     root("stall::").statistics(
