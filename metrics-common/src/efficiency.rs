@@ -34,10 +34,7 @@ impl Work {
 pub fn done(snapshot: &Snapshot, work: Work) -> Option<u64> {
     let traffic = snapshot.sections.traffic.as_ref()?;
     match work {
-        Work::Packets => {
-            let packets = traffic.softnet_of(SoftnetCount::Packets)?;
-            Some(packets.iter().copied().fold(0, u64::saturating_add))
-        }
+        Work::Packets => traffic.softnet_total(SoftnetCount::Packets),
         Work::WireBytes => {
             let wire = wire(snapshot)?;
             Some(wire.rx_bytes.saturating_add(wire.tx_bytes))

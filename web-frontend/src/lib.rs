@@ -35,6 +35,7 @@ pub mod timeline;
 pub mod export;
 pub mod format;
 pub mod sort;
+pub mod table;
 pub mod tip;
 
 #[cfg(target_arch = "wasm32")]

@@ -1,10 +1,12 @@
 //! Softirqs and network interrupts on CPUs that are meant to be quiet: who caused them, and whom
 //! they interrupted.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::columns::Columns;
-use super::owners::{Owner, OwnerKind};
+use super::owners::{Owner, OwnerKind, place_in};
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::component::COMPONENTS;
@@ -12,6 +14,8 @@ use crate::packed::Damaged;
 
 /// Most rows of a sum; the time of further ones is of [`OwnerKind::Other`].
 pub const MOST_INTRUSIONS: usize = 256;
+/// Places of rows, by CPU and event: there may be thousands of rows on a host with many quiet CPUs.
+type Rows = BTreeMap<(u32, u32), Vec<usize>>;
 /// Most rows and owners of a message, and most CPUs.
 const MOST_ROWS: usize = 1 << 14;
 
@@ -198,25 +202,33 @@ impl Intruders {
         found
     }
 
-    /// Adds time of a row, which there may be already.
-    fn add_intrusion(&mut self, more: &Intrusion) {
-        let rows = self.intrusions.len();
-        let mut known = self.intrusions.iter_mut();
-        let same = known.find(|own| {
-            (own.cpu, own.event) == (more.cpu, more.event)
-                && own.cause == more.cause
-                && own.victim == more.victim
+    /// Adds time of a row, which there may be already: then it is one of `rows`, by CPU and event.
+    fn add_intrusion(&mut self, more: &Intrusion, rows: &mut Rows) {
+        let of_event = rows.entry((more.cpu, more.event)).or_default();
+        let mut known = of_event.iter().copied();
+        let same = known.find(|row| {
+            let own = &self.intrusions[*row];
+            own.cause == more.cause && own.victim == more.victim
         });
+        let has_room = self.intrusions.len() < MOST_INTRUSIONS;
         match same {
-            Some(own) => own.ns = own.ns.saturating_add(more.ns),
-            None if rows < MOST_INTRUSIONS => self.intrusions.push(more.clone()),
-            None if more.cause.kind != OwnerKind::Other => self.add_intrusion(&Intrusion {
-                cause: Owner::single(OwnerKind::Other),
-                victim: Owner::single(OwnerKind::Other),
-                ..*more
-            }),
-            // One for each CPU and event.
-            None if rows < MOST_ROWS => self.intrusions.push(more.clone()),
+            Some(row) => {
+                let own = &mut self.intrusions[row];
+                own.ns = own.ns.saturating_add(more.ns);
+            }
+            None if !has_room && more.cause.kind != OwnerKind::Other => {
+                let row = Intrusion {
+                    cause: Owner::single(OwnerKind::Other),
+                    victim: Owner::single(OwnerKind::Other),
+                    ..*more
+                };
+                self.add_intrusion(&row, rows);
+            }
+            // One of others for each CPU and event.
+            None if has_room || self.intrusions.len() < MOST_ROWS => {
+                of_event.push(self.intrusions.len());
+                self.intrusions.push(more.clone());
+            }
             None => {}
         }
     }
@@ -256,13 +268,7 @@ impl Section for Intruders {
 
     fn to_wire(&self) -> IntrudersWire {
         let mut owners: Vec<Owner> = Vec::new();
-        let mut place = |owner: &Owner| {
-            let known = owners.iter().position(|known| known == owner);
-            known.unwrap_or_else(|| {
-                owners.push(owner.clone());
-                owners.len() - 1
-            }) as u32
-        };
+        let mut place = |owner: &Owner| place_in(&mut owners, owner);
         let intrusions = self.intrusions.iter();
         let intrusions = intrusions
             .map(|own| {
@@ -321,8 +327,12 @@ impl Section for Intruders {
                 Err(place) => self.cpus.insert(place, more.clone()),
             }
         }
+        let mut rows = Rows::new();
+        for (row, own) in self.intrusions.iter().enumerate() {
+            rows.entry((own.cpu, own.event)).or_default().push(row);
+        }
         let intrusions = later.intrusions.iter();
-        intrusions.for_each(|more| self.add_intrusion(more));
+        intrusions.for_each(|more| self.add_intrusion(more, &mut rows));
         later.origins.iter().for_each(|more| self.add_origin(more));
     }
 }

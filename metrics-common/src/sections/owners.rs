@@ -327,6 +327,15 @@ pub struct Owners {
     pub flows: Vec<OwnerFlow>,
 }
 
+/// Index of this owner in a list that has each once, and gets it if it is missing.
+pub(super) fn place_in(owners: &mut Vec<Owner>, owner: &Owner) -> u32 {
+    let place = owners.iter().position(|known| known == owner);
+    place.unwrap_or_else(|| {
+        owners.push(owner.clone());
+        owners.len() - 1
+    }) as u32
+}
+
 impl Owners {
     /// Index of this owner, which is added if missing.
     pub fn place_of(&mut self, owner: &Owner) -> u32 {

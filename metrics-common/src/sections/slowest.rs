@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::columns::Columns;
-use super::owners::Owner;
+use super::owners::{Owner, place_in};
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::component::{COMPONENTS, SOFTIRQ_VECTORS, index_of};
@@ -128,13 +128,7 @@ impl Section for Slowest {
 
     fn to_wire(&self) -> SlowestWire {
         let mut owners: Vec<Owner> = Vec::new();
-        let mut place_of = |owner: &Owner| {
-            let place = owners.iter().position(|known| known == owner);
-            place.unwrap_or_else(|| {
-                owners.push(owner.clone());
-                owners.len() - 1
-            }) as u32
-        };
+        let mut place_of = |owner: &Owner| place_in(&mut owners, owner);
         let softirqs = self.softirqs.iter().map(|own| {
             let places = (place_of(&own.cause), place_of(&own.payer));
             let (softirq, part) = (own.softirq.clone(), own.part.clone());

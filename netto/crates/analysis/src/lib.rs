@@ -6,6 +6,7 @@ pub mod budget;
 pub mod classify;
 pub mod duty_cycle;
 pub mod escapes;
+pub mod fading;
 mod families;
 pub mod flame;
 pub mod found;

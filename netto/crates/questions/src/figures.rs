@@ -56,6 +56,15 @@ pub fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// A name in at most so many columns: of a longer one the beginning.
+pub fn shortened(name: &str, columns: usize) -> String {
+    if name.chars().count() <= columns {
+        return name.to_owned();
+    }
+    let cut: String = name.chars().take(columns.saturating_sub(1)).collect();
+    format!("{cut}…")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use metrics_common::Snapshot;
 use metrics_common::sections::{Amount, Conversation, FlowEnd};
 
 use crate::format::{self, count, escape_html, percent};
+use crate::table;
 
 /// Most rows; the rest is summed.
 const MOST_ROWS: usize = 12;
@@ -34,11 +35,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     if shows_sends {
         columns.push("Sends, % of a CPU");
     }
-    let mut html = "<table><thead><tr>".to_owned();
-    for column in columns {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
-    }
-    html.push_str("</tr></thead><tbody>");
+    let mut html = table::begin(&columns);
     let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
     let mut line = |texts: [String; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
         let [from, to, service] = texts;
@@ -101,7 +98,7 @@ pub fn of(snapshot: &Snapshot) -> String {
             times_ns.map(|ns| (ns, None)),
         );
     }
-    html.push_str("</tbody></table>");
+    table::end(&mut html);
     if flows.prefix_packets > 0 {
         let packets = count(flows.prefix_packets);
         let _ = write!(

@@ -1,11 +1,10 @@
 //! Intruders as markup. Pure.
 
-use std::fmt::Write as _;
-
 use metrics_common::Snapshot;
 use metrics_common::sections::QuietCpu;
 
-use crate::format::{self, escape_html, percent};
+use crate::format::{self, percent};
+use crate::table;
 
 /// Most rows of a CPU, and most CPUs.
 const MOST_ROWS: usize = 8;
@@ -18,8 +17,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     let Some(intruders) = &snapshot.sections.intruders else {
         return String::new();
     };
-    let mut html = "<table><thead><tr>".to_owned();
-    for column in [
+    let mut html = table::begin(&[
         "CPU",
         "Caused by",
         "% of the CPU",
@@ -27,10 +25,7 @@ pub fn of(snapshot: &Snapshot) -> String {
         "Softirqs",
         "Interrupted",
         "Also on",
-    ] {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
-    }
-    html.push_str("</tr></thead><tbody>");
+    ]);
     let all = intruders.intruders();
     for quiet in intruders.cpus.iter().take(MOST_CPUS) {
         let causes = all.iter().filter(|own| own.cpu == quiet.cpu);
@@ -49,7 +44,7 @@ pub fn of(snapshot: &Snapshot) -> String {
             line(&mut html, quiet, &cells);
         }
     }
-    html.push_str("</tbody></table>");
+    table::end(&mut html);
     html
 }
 
@@ -68,12 +63,7 @@ fn line(html: &mut String, quiet: &QuietCpu, cells: &[String; 6]) {
     };
     let about = format!("quiet by {}{ways}", quiet.reasons());
     let name = format!("{} ({})", quiet.cpu, quiet.reasons());
-    let (about, name) = (escape_html(&about), escape_html(&name));
-    let _ = write!(html, "<tr><th scope=\"row\" title=\"{about}\">{name}</th>");
-    for cell in cells {
-        let _ = write!(html, "<td>{}</td>", escape_html(cell));
-    }
-    html.push_str("</tr>");
+    table::row(html, &name, &about, cells);
 }
 
 #[cfg(test)]

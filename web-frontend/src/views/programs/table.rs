@@ -1,11 +1,10 @@
 //! Programs as markup. Pure.
 
-use std::fmt::Write as _;
-
 use metrics_common::Snapshot;
 use metrics_common::sections::Program;
 
-use crate::format::{self, escape_html, percent};
+use crate::format::{self, percent};
+use crate::table;
 
 /// Most rows, and owners in one; the rest is summed.
 const MOST_ROWS: usize = 12;
@@ -20,8 +19,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     if programs.total_ns() == 0 {
         return "<p class=\"basis\">No BPF program was met on the way of packets.</p>".to_owned();
     }
-    let mut html = "<table><thead><tr>".to_owned();
-    for column in [
+    let mut html = table::begin(&[
         "Program",
         "Type",
         "% of a CPU",
@@ -29,10 +27,7 @@ pub fn of(snapshot: &Snapshot) -> String {
         "ns a packet",
         "Whose packets",
         "Attached to",
-    ] {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
-    }
-    html.push_str("</tr></thead><tbody>");
+    ]);
     let share = |ns: u64| percent(format::ratio(ns, snapshot.interval_ns));
     let shown = programs.programs.iter().filter(|own| own.total_ns() > 0);
     let nothing = || "–".to_owned();
@@ -48,16 +43,17 @@ pub fn of(snapshot: &Snapshot) -> String {
             owners_of(own),
             about.places(),
         ];
-        line(&mut html, &format!("{}{of_netto}", about.label()), &cells);
+        let name = format!("{}{of_netto}", about.label());
+        table::row(&mut html, &name, "", &cells);
     }
     let rest = shown.skip(MOST_ROWS).map(Program::total_ns);
     let rest_ns = rest.fold(programs.other_cpu_ns.iter().sum(), u64::saturating_add);
     if rest_ns > 0 {
         let mut cells: [String; 6] = Default::default();
         cells[1] = share(rest_ns);
-        line(&mut html, "others", &cells);
+        table::row(&mut html, "others", "", &cells);
     }
-    html.push_str("</tbody></table>");
+    table::end(&mut html);
     html
 }
 
@@ -84,14 +80,6 @@ fn owners_of(program: &Program) -> String {
         true => "–".to_owned(),
         false => all.join(", "),
     }
-}
-
-fn line(html: &mut String, name: &str, cells: &[String; 6]) {
-    let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape_html(name));
-    for cell in cells {
-        let _ = write!(html, "<td>{}</td>", escape_html(cell));
-    }
-    html.push_str("</tr>");
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! Slow softirqs as markup. Pure.
 
-use std::fmt::Write as _;
-
 use metrics_common::latency::words::time;
 use metrics_common::sections::{SlowSoftirq, Slowest};
 
-use crate::format::escape_html;
+use crate::table;
 
 /// A line for each; `clock` writes a time of day, given milliseconds since the Unix epoch.
 pub fn of(slowest: &Slowest, clock: impl Fn(f64) -> String) -> String {
-    let mut html = "<table><thead><tr>".to_owned();
-    for column in [
+    let mut html = table::begin(&[
         "Began",
         "CPU",
         "Softirq",
@@ -18,10 +15,7 @@ pub fn of(slowest: &Slowest, clock: impl Fn(f64) -> String) -> String {
         "Part",
         "Paid by",
         "Caused by",
-    ] {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
-    }
-    html.push_str("</tr></thead><tbody>");
+    ]);
     for own in &slowest.softirqs {
         let SlowSoftirq {
             began_unix_ns,
@@ -33,20 +27,17 @@ pub fn of(slowest: &Slowest, clock: impl Fn(f64) -> String) -> String {
             ..
         } = own;
         let began = clock(*began_unix_ns as f64 / 1e6);
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape_html(&began));
-        for cell in [
+        let cells = [
             &cpu.to_string(),
             softirq,
             &time(*length_ns),
             own.part_label(),
             &payer.label(),
             &cause.label(),
-        ] {
-            let _ = write!(html, "<td>{}</td>", escape_html(cell));
-        }
-        html.push_str("</tr>");
+        ];
+        table::row(&mut html, &began, "", &cells);
     }
-    html.push_str("</tbody></table>");
+    table::end(&mut html);
     html
 }
 

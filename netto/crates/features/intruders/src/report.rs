@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use metrics_common::Snapshot;
 use metrics_common::sections::{Columns, Intruder, Intruders, QuietCpu, Section};
 use netto_feature::summary::{Summarizer, Summary};
-use netto_questions::figures::{cpus, percent, plain};
+use netto_questions::figures::{cpus, percent, plain, shortened};
 use serde::Serialize;
 
 /// Causes of a CPU, and CPUs, that have a line.
@@ -68,7 +68,7 @@ fn text(intruders: &Intruders, measured_ns: u64) -> String {
         );
         for own in causes.clone().take(LINES) {
             let worth = cpus(own.ns as f64 / measured_ns.max(1) as f64);
-            let (name, share) = (shortened(&plain(&own.cause)), percent(own.ratio));
+            let (name, share) = (shortened(&plain(&own.cause), NAMES), percent(own.ratio));
             let about = plain(&about(own));
             let _ = writeln!(text, "{name:<NAMES$} {share:>8} {worth:>8}  {about}");
         }
@@ -119,14 +119,6 @@ fn first(names: &[&str]) -> String {
         named.push_str(", …");
     }
     named
-}
-
-fn shortened(label: &str) -> String {
-    if label.chars().count() <= NAMES {
-        return label.to_owned();
-    }
-    let cut: String = label.chars().take(NAMES - 1).collect();
-    format!("{cut}…")
 }
 
 /// Intruders for tests.

@@ -387,6 +387,7 @@ impl WhoseCost {
         if let Some(moved) = self.register.forget(|who| ranking.of_late_ns(who)) {
             let renamed = |who: u32| moved.get(who as usize).copied().unwrap_or(OTHER);
             self.division.rename(renamed);
+            self.flows.rename(renamed);
             self.ranking.rename(self.register.len(), renamed);
         }
     }

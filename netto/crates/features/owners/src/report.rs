@@ -7,7 +7,7 @@ use metrics_common::component::index_of;
 use metrics_common::sections::{Account, AccountIntervals, Bounds, Columns, Section};
 use metrics_common::{OwnerKind, Owners, Snapshot};
 use netto_feature::summary::{Summarizer, Summary};
-use netto_questions::figures::{cpus, percent, plain};
+use netto_questions::figures::{cpus, percent, plain, shortened};
 use serde::Serialize;
 
 /// Most owners listed one by one.
@@ -163,7 +163,7 @@ fn lines(owners: &OwnersReport) -> String {
         let _ = writeln!(
             text,
             "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}{}",
-            shortened(&plain(&own.label)),
+            shortened(&plain(&own.label), NAMES),
             percent(share),
             of_time(account.caused_ns),
             range(own.intervals.caused_interval_ns).unwrap_or_default(),
@@ -185,14 +185,6 @@ fn lines(owners: &OwnersReport) -> String {
         );
     }
     text
-}
-
-fn shortened(label: &str) -> String {
-    if label.chars().count() <= NAMES {
-        return label.to_owned();
-    }
-    let cut: String = label.chars().take(NAMES - 1).collect();
-    format!("{cut}…")
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
         blocks: blocks.as_ref().map(|(a, b)| (a.len(), b.len())),
         block_ns: blocks.as_ref().map(|(a, b)| (length(a), length(b))),
         changes,
-        prices: prices(a, b, [alike_a, alike_b]),
+        prices: prices([a, b], blocks.as_ref(), [alike_a, alike_b]),
         incomparable,
     })
 }

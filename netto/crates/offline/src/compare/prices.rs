@@ -47,10 +47,13 @@ pub struct Price {
     pub change_ns: Difference,
 }
 
-/// The prices of all work that both sides have counted. Their intervals hold together.
-pub(super) fn prices(a: &Side, b: &Side, likeness: [f64; 2]) -> Vec<Price> {
-    let [alike_a, alike_b] = likeness;
-    let blocks = bootstrap::blocks(a.cells(), alike_a).zip(bootstrap::blocks(b.cells(), alike_b));
+/// The prices of all work that both sides have counted, by these blocks and this likeness of their
+/// cells. The intervals of all prices hold together.
+pub(super) fn prices(
+    [a, b]: [&Side; 2],
+    blocks: Option<&(Vec<Cell>, Vec<Cell>)>,
+    [alike_a, alike_b]: [f64; 2],
+) -> Vec<Price> {
     let (total_a, total_b) = (a.total(), b.total());
     let (mut prices, mut deviations) = (Vec::new(), Vec::new());
     for work in Work::ALL {
@@ -66,7 +69,7 @@ pub(super) fn prices(a: &Side, b: &Side, likeness: [f64; 2]) -> Vec<Price> {
         }
         let price = |total: &Cell, row| units * total.ns(row) as f64 / weight(total) as f64;
         let (a_ns, b_ns) = (price(&total_a, in_a), price(&total_b, in_b));
-        if let Some((blocks_a, blocks_b)) = &blocks {
+        if let Some((blocks_a, blocks_b)) = blocks {
             deviations.push((
                 Deviations::of(a.cells(), blocks_a, in_a, weight, alike_a),
                 Deviations::of(b.cells(), blocks_b, in_b, weight, alike_b),

@@ -1,5 +1,7 @@
 //! Whose the softirq time on quiet CPUs is. Pure.
 
+use std::collections::BTreeMap;
+
 use metrics_common::component::index_of_source;
 use metrics_common::sections::{
     Columns, Intruders, Intrusion, Origin, QuietCpu, Section, event_of, is_softirq,
@@ -16,6 +18,10 @@ pub(crate) fn section(
     taken: Vec<TakenThere>,
     owners: Option<&Owners>,
 ) -> Option<Intruders> {
+    let mut known: BTreeMap<(u32, usize), Vec<&TakenThere>> = BTreeMap::new();
+    for own in &taken {
+        known.entry((own.cpu, own.event)).or_default().push(own);
+    }
     let mut intrusions = Vec::new();
     for own in quiet {
         let Some(column) = cpus.iter().position(|cpu| *cpu == own.cpu) else {
@@ -24,8 +30,6 @@ pub(crate) fn section(
         for event in (0..COMPONENTS.len()).filter(|event| is_softirq(*event)) {
             let ns = cost.cpu_ns(event).and_then(|row| row.get(column)).copied();
             let mut left_ns = ns.unwrap_or(0);
-            let known = taken.iter();
-            let known = known.filter(|more| more.cpu == own.cpu && more.event == event);
             let mut add = |cause: &Owner, victim: &Owner, ns: u64| {
                 if ns > 0 {
                     intrusions.push(Intrusion {
@@ -37,7 +41,7 @@ pub(crate) fn section(
                     });
                 }
             };
-            for more in known {
+            for more in known.get(&(own.cpu, event)).into_iter().flatten() {
                 let ns = more.ns.min(left_ns);
                 left_ns -= ns;
                 add(&more.cause, &more.payer, ns);

@@ -12,10 +12,11 @@
 use metrics_common::component::{children, index_of, index_of_source};
 use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
+use netto_analysis::fading::LEAST;
 
 use super::fit::fit;
 use super::owner_table::{NOBODY, UNKNOWN};
-use super::pool::{Evidence, Known, LEAST, Open, Pair, Pool, Weights, divide};
+use super::pool::{Evidence, Known, Open, Pair, Pool, Weights, divide};
 use super::precision::{Precision, Spread};
 
 /// Charged time that weighs as much as a sample, nanoseconds.
@@ -206,14 +207,20 @@ impl Division {
         self.precision.add_payer(event, pair.payer, weight);
     }
 
-    /// What was charged on a CPU in the interval, else earlier; `None` if nothing was.
-    fn charged(&self, cpu: usize) -> Option<Weights> {
-        let own = self.charged.get(cpu)?;
-        let past = || own.past().iter().copied().map(in_proportion).collect();
+    /// Whether time was charged on a CPU, in the interval or earlier.
+    fn has_charges(&self, cpu: usize) -> bool {
+        let own = self.charged.get(cpu);
+        own.is_some_and(|own| !own.evidence().is_empty() || !own.past().is_empty())
+    }
+
+    /// What was charged on a CPU in the interval, else earlier; nothing if nothing was.
+    fn charged(&self, cpu: usize) -> Weights {
+        let Some(own) = self.charged.get(cpu) else {
+            return Weights::new();
+        };
         match own.evidence() {
-            [] if own.past().is_empty() => None,
-            [] => Some(past()),
-            now => Some(now.to_vec()),
+            [] => own.past().iter().copied().map(in_proportion).collect(),
+            now => now.to_vec(),
         }
     }
 
@@ -227,7 +234,7 @@ impl Division {
             found,
             is_of_window,
         } = sample;
-        let is_charged = Some(event) == self.received && self.charged(cpu).is_some();
+        let is_charged = Some(event) == self.received && self.has_charges(cpu);
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -303,14 +310,14 @@ impl Division {
                 };
                 let times: Vec<(usize, u64)> = leaves.iter().filter_map(ns).collect();
                 let charged = self.weigh_charged(event, &times, cpu);
-                for (at, &(leaf, ns)) in times.iter().enumerate() {
-                    let weights = match &charged {
-                        Some(parts) => parts[at].clone(),
-                        None => self.weigh(event, leaf, cpu),
-                    };
+                let is_charged = charged.is_some();
+                let mut parts = charged.into_iter().flatten();
+                for &(leaf, ns) in &times {
+                    let weights = parts.next();
+                    let weights = weights.unwrap_or_else(|| self.weigh(event, leaf, cpu));
                     divide(ns, &weights, |Known { pair, found }, ns| {
                         *way(&mut basis, found) += ns;
-                        if self.is_sampled && charged.is_some() {
+                        if self.is_sampled && is_charged {
                             causes.add(pair.cause, column, ns);
                             payers.add(pair.payer, column, ns);
                         }
@@ -348,16 +355,17 @@ impl Division {
         bases
     }
 
-    /// The weights of each part of RX softirqs on a CPU, with its time, by what was charged there.
+    /// The weights of each part of RX softirqs on a CPU, with its time, by what was charged there;
+    /// `None` of other events, and where nothing was.
     fn weigh_charged(
         &self,
         event: &Event,
         times: &[(usize, u64)],
         cpu: usize,
     ) -> Option<Vec<Weights>> {
-        let charged = self
-            .charged(cpu)
-            .filter(|_| Some(event.row) == self.received)?;
+        if Some(event.row) != self.received || !self.has_charges(cpu) {
+            return None;
+        }
         let own = self.cpus.get(cpu)?;
         let samples = |&(leaf, ns): &(usize, u64)| {
             let pool = &own[leaf];
@@ -365,7 +373,7 @@ impl Division {
             (ns, seen)
         };
         let parts: Vec<_> = times.iter().map(samples).collect();
-        let fitted = fit(&charged, &parts);
+        let fitted = fit(&self.charged(cpu), &parts);
         let settled = fitted.into_iter().zip(times).map(|(weights, &(leaf, _))| {
             let serves_all = is_for_all(leaf) || leaf == event.row;
             self.settle(weights, || {

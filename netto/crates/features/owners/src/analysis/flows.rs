@@ -97,6 +97,15 @@ impl FlowSamples {
         own.add(who, ns);
     }
 
+    /// Renumbers the owners of charged time, which later intervals use, by `renamed`.
+    pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
+        for own in self.charged.values_mut() {
+            for ((who, flow), ns) in std::mem::take(&mut own.known) {
+                *own.known.entry((renamed(who), flow)).or_default() += ns;
+            }
+        }
+    }
+
     /// Divides the time of events on these CPUs.
     pub fn divide(&self, cost: &Cost, cpus: &[u32]) -> Vec<OwnedTime> {
         let mut times = Vec::new();
@@ -184,6 +193,10 @@ mod tests {
         }
         samples.add((0, event), Some((7, flow(3))));
         assert_eq!(ns(&samples), [600, 200]);
+        samples.rename(|who| who + 1);
+        let renamed = samples.divide(&cost, &[0, 1]);
+        assert!(renamed.iter().all(|own| own.cause == 8), "{renamed:?}");
+        samples.rename(|who| who - 1);
         samples.begin(500_000_000);
         assert_eq!(ns(&samples), [600, 200]);
         samples.add_charge((0, event), Some((7, flow(2))), 1);

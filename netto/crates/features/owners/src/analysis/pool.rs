@@ -1,5 +1,7 @@
 //! What is known of owners: weights of causes and payers, of the interval and of the past.
 
+use netto_analysis::fading::fade;
+
 use super::owner_table::UNKNOWN;
 
 /// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
@@ -89,10 +91,6 @@ impl Open {
 /// Weights of evidence.
 pub type Weights = Vec<(Known, f64)>;
 
-/// Half-life of past weights, nanoseconds.
-const HALF_LIFE_NS: f64 = 5e9;
-/// Least weight that is kept.
-pub(super) const LEAST: f64 = 0.05;
 /// Most pairs kept; above that, the lightest is forgotten.
 const MOST: usize = 256;
 
@@ -114,16 +112,10 @@ impl Pool {
         if self.evidence.is_empty() && self.past.is_empty() {
             return;
         }
-        let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
         for (known, weight) in std::mem::take(&mut self.evidence) {
             add(&mut self.past, known, weight);
         }
-        self.past.iter_mut().for_each(|(_, weight)| *weight *= left);
-        self.past.retain(|(_, weight)| *weight >= LEAST);
-        if self.past.len() > MOST {
-            self.past.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
-            self.past.truncate(MOST);
-        }
+        fade(&mut self.past, interval_ns, MOST);
     }
 
     /// Adds a sample of the interval to those that stand for time.

@@ -3,11 +3,9 @@
 
 use metrics_common::sections::Causes;
 use metrics_common::{Owner, OwnerKind};
+use netto_analysis::fading::fade;
 use rustc_hash::FxHashMap;
 
-/// Half-life of past samples, nanoseconds, and the least weight that is kept.
-const HALF_LIFE_NS: f64 = 5e9;
-const LEAST: f64 = 0.05;
 /// Most owners kept of a program and event; above that, the lightest are forgotten.
 const MOST: usize = 64;
 
@@ -20,16 +18,11 @@ struct Pool {
 }
 
 impl Pool {
-    fn begin(&mut self, left: f64) {
+    fn begin(&mut self, interval_ns: u64) {
         for (owner, weight) in self.now.drain(..) {
             add(&mut self.past, owner, weight);
         }
-        self.past.iter_mut().for_each(|(_, weight)| *weight *= left);
-        self.past.retain(|(_, weight)| *weight >= LEAST);
-        if self.past.len() > MOST {
-            self.past.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
-            self.past.truncate(MOST);
-        }
+        fade(&mut self.past, interval_ns, MOST);
     }
 }
 
@@ -50,8 +43,8 @@ pub(crate) struct Evidence {
 impl Evidence {
     /// Begins an interval of this length.
     pub(crate) fn begin(&mut self, interval_ns: u64) {
-        let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
-        self.pools.values_mut().for_each(|pool| pool.begin(left));
+        let pools = self.pools.values_mut();
+        pools.for_each(|pool| pool.begin(interval_ns));
         self.pools.retain(|_, pool| !pool.past.is_empty());
     }
 

@@ -1,7 +1,9 @@
 //! Changes found in made-up series.
 
 use metrics_common::component::index_of;
+use metrics_common::efficiency::Work;
 use metrics_common::random::SplitMix64;
+use metrics_common::sections::{Interface, InterfaceCounts, Interfaces, Traffic};
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
 
 use super::*;
@@ -79,6 +81,69 @@ fn side(seed: u64, intervals: u64, correlation: f64, step: Option<(&str, f64)>) 
         });
     }
     side
+}
+
+/// A side in which each of 1,000 packets an interval takes so long in the RX softirq, and each of
+/// 2,000,000 bytes over the wire half a nanosecond of all networking.
+fn worked(packet_ns: u64) -> Side {
+    let mut side = Side::default();
+    side.describe(&fixture::info());
+    for sequence in 1..=40 {
+        let mut components = vec![None; COMPONENTS.len()];
+        for (slug, ns) in [("rx_softirq", 1_000 * packet_ns), ("network", 1_000_000)] {
+            components[index_of(slug).unwrap()] = Some(vec![ns, 0]);
+        }
+        let wire = Interface {
+            counts: InterfaceCounts {
+                rx_bytes: 1_500_000,
+                tx_bytes: 500_000,
+                ..InterfaceCounts::default()
+            },
+            ..Interface::default()
+        };
+        let traffic = Traffic {
+            softnet: vec![Some(vec![600, 400])],
+            interfaces: Some(Interfaces {
+                named: vec![wire],
+                ..Interfaces::default()
+            }),
+            ..Traffic::default()
+        };
+        side.interval(&Snapshot {
+            sequence,
+            time_unix_ns: sequence * INTERVAL_NS,
+            interval_ns: INTERVAL_NS,
+            cpus: vec![0, 1],
+            sections: Sections {
+                cost: Some(Cost {
+                    components,
+                    ..Cost::default()
+                }),
+                traffic: Some(traffic),
+                ..Sections::default()
+            },
+        });
+    }
+    side
+}
+
+#[test]
+fn a_price_is_the_time_of_a_packet_and_of_a_thousand_bytes() {
+    let comparison = compare(&worked(400), &worked(500)).unwrap();
+    let prices: Vec<(Work, f64, f64)> = comparison
+        .prices
+        .iter()
+        .map(|price| (price.work, price.a_ns, price.b_ns))
+        .collect();
+    let expected = [
+        (Work::Packets, 400.0, 500.0),
+        (Work::WireBytes, 500.0, 500.0),
+    ];
+    assert_eq!(prices, expected);
+    let change = comparison.prices[0].change_ns;
+    assert_eq!(change.value, 100.0);
+    let (low, high) = change.interval.unwrap();
+    assert!(low > 99.0 && high < 101.0, "{low} to {high}");
 }
 
 fn real(comparison: &Comparison) -> Vec<&str> {
