@@ -19,7 +19,7 @@ use netto_cost::analysis::samples::{Sample, Samples};
 use netto_demo::{Demo, Settings};
 use netto_log::read::Files;
 use netto_log::read::SeriesItem;
-use netto_metrics::prometheus::{Form, PrometheusLogger};
+use netto_metrics::prometheus::{Exported, Form, PrometheusLogger};
 use netto_offline::summary::Summarizer;
 use netto_pipeline::metrics_collector::{Deliver, Published};
 use netto_pipeline::supervisor::Supervisor;
@@ -119,7 +119,10 @@ fn metrics(bencher: Bencher<'_, '_>, cpus: u32) {
         PrometheusLogger::launch(
             info.clone(),
             Default::default(),
-            (features::metrics(FEATURES), false),
+            Exported {
+                catalogues: features::metrics(FEATURES).into(),
+                ..Exported::default()
+            },
             &supervisor,
         )
     });

@@ -19,19 +19,19 @@ use netto_report::report::{self, ReportArgs};
 use netto_synth::args::{self as synth, SynthArgs};
 
 mod demo;
-mod latency_compat;
 mod layers;
 mod list;
 pub mod log;
 mod log_level;
 mod otlp;
+mod prometheus;
 mod recordings;
 mod show;
 pub use demo::DemoArgs;
-pub use latency_compat::LatencyCompatArgs;
 pub use list::{ListArgs, Listed};
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
+pub use prometheus::PrometheusArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
 pub use show::Show;
 
@@ -83,7 +83,7 @@ pub enum Command {
     Dump(DumpArgs),
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
-    Check(HostArgs),
+    Check(RunArgs),
     /// List the components with the kernel functions found for them here, or the points of latency
     #[command(after_help = EXIT_CODES)]
     List(ListArgs),
@@ -106,18 +106,37 @@ pub enum Command {
     Show(Show),
 }
 
-/// Options that every command has.
+/// Which configuration file holds, and what it says.
 #[derive(Debug, Clone, Default, Args)]
-pub struct HostArgs {
+pub struct FileArgs {
     /// Configuration file in TOML [default: /etc/netto.toml, if there is one]
     #[arg(long, value_name = "FILE", env = "NETTO_CONFIG")]
     pub config: Option<PathBuf>,
+    /// What the file says.
+    #[arg(skip)]
+    pub flags: FileFlags,
+}
+
+/// Options of every command that looks at this host.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HostArgs {
+    /// The configuration file.
+    #[command(flatten)]
+    pub file: FileArgs,
     /// Where the kernel's proc file system is [default: /proc]
     #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT")]
     pub proc_root: Option<PathBuf>,
     /// Where the kernel's sysfs is [default: /sys]
     #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT")]
     pub sys_root: Option<PathBuf>,
+}
+
+/// Options of every command that measures this host.
+#[derive(Debug, Clone, Default, Args)]
+pub struct MeasureArgs {
+    /// Where it is described.
+    #[command(flatten)]
+    pub host: HostArgs,
     /// By which means to measure: auto (the best that this host allows), fentry
     /// or kprobe (an error where refused), or sampling (no probe but the stack sampler, so
     /// that the cost follows the frequency and never the traffic) [default: auto]
@@ -138,6 +157,11 @@ pub struct HostArgs {
         env = "NETTO_SAMPLER"
     )]
     pub sampler: Option<SamplerName>,
+}
+
+/// Options of every command whose log lines a user can see.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct LevelArgs {
     /// How much to log: error, warn, info, debug or trace [default: info]
     #[arg(
         long,
@@ -146,9 +170,6 @@ pub struct HostArgs {
         env = "NETTO_LOG_LEVEL"
     )]
     pub log_level: Option<LogLevel>,
-    /// What the configuration file says.
-    #[arg(skip)]
-    pub file: FileFlags,
 }
 
 /// Options of every command that serves the dashboard.
@@ -211,9 +232,9 @@ pub struct RunArgs {
     /// Write every snapshot to this file; an existing netto log is continued
     #[arg(short, long, value_name = "PATH", env = "NETTO_LOG_FILE")]
     pub log_file: Option<PathBuf>,
-    /// How metrics of latency are called.
+    /// Which metrics Prometheus gets.
     #[command(flatten)]
-    pub latency_compat: LatencyCompatArgs,
+    pub prometheus_metrics: PrometheusArgs,
     /// Where metrics are pushed.
     #[command(flatten)]
     pub otlp: OtlpArgs,
@@ -223,9 +244,12 @@ pub struct RunArgs {
     /// Accepted for the sake of old command lines: metrics are always at /metrics
     #[arg(short = 'P', long, hide = true)]
     pub prometheus: bool,
-    /// Options of every command.
+    /// By which means this host is measured.
     #[command(flatten)]
-    pub host: HostArgs,
+    pub measure: MeasureArgs,
+    /// How much is logged.
+    #[command(flatten)]
+    pub level: LevelArgs,
     /// What features are asked to do.
     #[arg(skip)]
     pub features: FeatureOptions,
@@ -283,8 +307,8 @@ pub fn parse(features: &'static [Feature], arguments: &[OsString]) -> Result<Cli
         let of_command = matches.subcommand().map_or(&matches, |(_, of_it)| of_it);
         run.features = of_features(features, of_command).map_err(Refusal::Usage)?;
     }
-    if let Some(host) = cli.host_mut() {
-        host.file = file;
+    if let Some(args) = cli.file_mut() {
+        args.flags = file;
     }
     let names = std::env::vars_os().map(|(name, _)| name);
     match environment::unknown(&command, names) {
@@ -300,6 +324,7 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
     let command = show::with_commands(features, with_options(Cli::command()));
     let command = command.mut_subcommand("list", |list| list::with_features(features, list));
     let command = command.mut_subcommand("run", with_options);
+    let command = command.mut_subcommand("check", with_options);
     as_usual(command.mut_subcommand("demo", with_options))
 }
 
@@ -340,7 +365,7 @@ fn of_features(features: &[Feature], matches: &clap::ArgMatches) -> Result<Featu
         .try_fold(none, |all, own| (own.read)(matches, all))
 }
 
-impl HostArgs {
+impl MeasureArgs {
     /// The options of a measurement on this host: those of the file, besides its own.
     ///
     /// # Errors
@@ -350,10 +375,10 @@ impl HostArgs {
         let command = environment::without(with_options(features, command)).no_binary_name(true);
         let wrong = |error: clap::Error| first_paragraph(&error.to_string());
         let matches = command
-            .try_get_matches_from(self.file.all())
+            .try_get_matches_from(self.host.file.flags.all())
             .map_err(wrong)?;
         Ok(RunArgs {
-            host: self.clone(),
+            measure: self.clone(),
             features: of_features(features, &matches)?,
             ..RunArgs::from_arg_matches(&matches).map_err(wrong)?
         })
@@ -374,22 +399,21 @@ impl Cli {
     fn run_mut(&mut self) -> Option<&mut RunArgs> {
         match &mut self.command {
             None => Some(&mut self.run),
-            Some(Command::Run(args)) => Some(args),
+            Some(Command::Run(args) | Command::Check(args)) => Some(args),
             Some(Command::Demo(args)) => Some(&mut args.run),
             Some(_) => None,
         }
     }
 
-    /// Where the options about this host are; commands about logs have none.
-    fn host_mut(&mut self) -> Option<&mut HostArgs> {
-        Some(match &mut self.command {
-            None => &mut self.run.host,
-            Some(Command::Run(args)) => &mut args.host,
-            Some(Command::Demo(args)) => &mut args.run.host,
-            Some(Command::Replay(args)) => &mut args.host,
-            Some(Command::Top(args)) => &mut args.host,
-            Some(Command::Show(show)) => &mut show.args.host,
-            Some(Command::Check(host)) => host,
+    /// Where the configuration file is named; commands about logs have none.
+    fn file_mut(&mut self) -> Option<&mut FileArgs> {
+        let host = match &mut self.command {
+            None => &mut self.run.measure.host,
+            Some(Command::Run(args) | Command::Check(args)) => &mut args.measure.host,
+            Some(Command::Demo(args)) => &mut args.run.measure.host,
+            Some(Command::Replay(args)) => return Some(&mut args.file),
+            Some(Command::Top(args)) => &mut args.measure.host,
+            Some(Command::Show(show)) => &mut show.args.measure.host,
             Some(Command::List(args)) => &mut args.host,
             Some(
                 Command::Dump(_)
@@ -398,10 +422,9 @@ impl Cli {
                 | Command::Diff(_)
                 | Command::Synth(_)
                 | Command::Log(_),
-            ) => {
-                return None;
-            }
-        })
+            ) => return None,
+        };
+        Some(&mut host.file)
     }
 }
 
@@ -490,7 +513,10 @@ mod tests {
             ("netto prune", "prune"),
             ("netto flows", "INTERFACE"),
             ("netto flows lan --read x", "--read"),
-            ("netto check --port 1", "--port"),
+            ("netto check --cpus 1", "--cpus"),
+            ("netto replay x --method auto", "--method"),
+            ("netto list --sampler perf", "--sampler"),
+            ("netto top --log-level info", "--log-level"),
             ("netto -f", "--frequency"),
             ("netto --log-level loud", "loud"),
         ] {

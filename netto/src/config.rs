@@ -8,11 +8,14 @@ use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
 use netto_feature::instruments::Feature;
 use netto_metrics::otlp::target::{self, Target};
+use netto_metrics::per_cpu::PerCpu;
 use netto_pipeline::options::FeatureOptions;
 use netto_replay::player;
 
 use crate::cli::log::{Age, Bytes, LogArgs};
-use crate::cli::{HostArgs, LogLevel, MethodName, OtlpArgs, ReplayArgs, RunArgs, SamplerName};
+use crate::cli::{
+    HostArgs, LogLevel, MeasureArgs, MethodName, OtlpArgs, ReplayArgs, RunArgs, SamplerName,
+};
 
 pub use netto_log::settings::LogSettings;
 
@@ -46,6 +49,8 @@ pub struct Config {
     pub max_clients: usize,
     /// Whether metrics of latency have netstacklat's names, too.
     pub latency_compat: bool,
+    /// Which of Prometheus' metrics are by CPU.
+    pub prometheus_per_cpu: PerCpu,
     /// Where to push metrics, if anywhere.
     pub otlp: Option<Target>,
     /// Where the kernel's proc file system is.
@@ -77,6 +82,7 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             max_clients: 64,
             latency_compat: false,
+            prometheus_per_cpu: PerCpu::Components,
             otlp: None,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
@@ -95,10 +101,11 @@ impl Config {
     /// A value that cannot be used.
     pub fn for_run(args: &RunArgs) -> Result<Config, String> {
         let default = Config::default();
-        let (host, serve) = (&args.host, &args.serve);
+        let (measure, serve) = (&args.measure, &args.serve);
+        let (host, exported) = (&measure.host, &args.prometheus_metrics);
         let or = |given: &Option<PathBuf>, default| given.clone().unwrap_or(default);
         Ok(Config {
-            has_file: host.file.is_there(),
+            has_file: host.file.flags.is_there(),
             frequency_hz: args.frequency.unwrap_or(default.frequency_hz),
             frequency_is_given: args.frequency.is_some(),
             max_overhead_ratio: match args.max_overhead {
@@ -119,22 +126,25 @@ impl Config {
             web_config_file: serve.web_config_file.clone(),
             allowed_hosts: serve.allowed_host.clone(),
             max_clients: serve.max_clients.unwrap_or(default.max_clients),
-            latency_compat: args.latency_compat.latency_compat.unwrap_or(false),
+            latency_compat: exported.latency_compat.unwrap_or(false),
+            prometheus_per_cpu: exported
+                .prometheus_per_cpu
+                .map_or(default.prometheus_per_cpu, PerCpu::from),
             otlp: otlp(&args.otlp)?,
             proc_root: or(&host.proc_root, default.proc_root),
             sys_root: or(&host.sys_root, default.sys_root),
-            method: match host.method {
+            method: match measure.method {
                 None | Some(MethodName::Auto) => default.method,
                 Some(MethodName::Fentry) => RequestedMethod::Fentry,
                 Some(MethodName::Kprobe) => RequestedMethod::Kprobe,
                 Some(MethodName::Sampling) => RequestedMethod::Sampling,
             },
-            sampler: match host.sampler {
+            sampler: match measure.sampler {
                 None | Some(SamplerName::Auto) => default.sampler,
                 Some(SamplerName::Perf) => RequestedSampler::Perf,
                 Some(SamplerName::Tick) => RequestedSampler::Tick,
             },
-            log_level: host.log_level.unwrap_or(default.log_level),
+            log_level: args.level.log_level.unwrap_or(default.log_level),
         })
     }
 
@@ -142,7 +152,7 @@ impl Config {
     ///
     /// # Errors
     /// A value in the configuration file that cannot be used.
-    pub fn for_host(features: &[Feature], args: &HostArgs) -> Result<Config, String> {
+    pub fn for_host(features: &[Feature], args: &MeasureArgs) -> Result<Config, String> {
         Config::for_run(&args.for_run(features)?)
     }
 
@@ -154,7 +164,14 @@ impl Config {
     pub fn for_replay(args: &ReplayArgs) -> Result<Config, String> {
         let config = Config::for_run(&RunArgs {
             serve: args.serve.clone(),
-            host: args.host.clone(),
+            measure: MeasureArgs {
+                host: HostArgs {
+                    file: args.file.clone(),
+                    ..HostArgs::default()
+                },
+                ..MeasureArgs::default()
+            },
+            level: args.level,
             ..RunArgs::default()
         })?;
         Ok(Config {

@@ -27,7 +27,7 @@ use netto_log::file_logger::FileLogger;
 use netto_log::log_file::LogFile;
 #[cfg(feature = "otlp")]
 use netto_metrics::otlp::OtlpLogger;
-use netto_metrics::prometheus::{self, PrometheusLogger};
+use netto_metrics::prometheus::{self, Exported, PrometheusLogger};
 use netto_pipeline::attention::Attention;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{
@@ -281,7 +281,11 @@ impl Prepared {
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
         let catalogues = features::metrics(self.features);
-        let exported = (catalogues.clone(), self.config.latency_compat);
+        let exported = Exported {
+            catalogues: catalogues.clone().into(),
+            has_compat: self.config.latency_compat,
+            per_cpu: self.config.prometheus_per_cpu,
+        };
         let (prometheus, metrics) =
             PrometheusLogger::launch(info.clone(), counted.clone(), exported, &supervisor);
         collector.do_send(Subscribe::snapshots(

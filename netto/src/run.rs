@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, Refusal, Show};
+use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Show};
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
 use crate::inspect;
@@ -67,7 +67,7 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             }),
         ),
         Some(Command::Top(args)) => (
-            Config::for_host(features, &args.host),
+            Config::for_host(features, &args.measure),
             Box::new(|config| {
                 let breakdowns = features.iter().filter_map(|feature| feature.api.breakdown);
                 top::run(breakdowns.collect(), || match &args.replay {
@@ -82,15 +82,21 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             }),
         ),
         Some(Command::Show(given)) => (
-            Config::for_host(features, &given.args.host),
+            Config::for_host(features, &given.args.measure),
             Box::new(|config| show(features, config, given)),
         ),
         Some(Command::Check(args)) => (
-            Config::for_host(features, args),
+            Config::for_run(args),
             Box::new(|config| check(features, config)),
         ),
         Some(Command::List(args)) => (
-            Config::for_host(features, &args.host),
+            Config::for_host(
+                features,
+                &MeasureArgs {
+                    host: args.host.clone(),
+                    ..MeasureArgs::default()
+                },
+            ),
             Box::new(|config| list(config, &args.what)),
         ),
         // These are about files, on whichever host: no configuration holds for them.

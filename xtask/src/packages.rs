@@ -85,7 +85,7 @@ pub const TEST: &[Need] = &[
     program("chromium", "chromium", "testing the dashboard"),
     program("chromedriver", "chromium-driver", "testing the dashboard"),
     program("curl", "curl", "fetching what tests the dashboard"),
-    program("python3", "python3", "DuckDB and Polars in the tests"),
+    program("python3", "python3", "what reads exports in the tests"),
     program("tshark", "tshark", "reading packets in the tests"),
 ];
 

@@ -80,7 +80,7 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     if matches!(purpose, Purpose::Test | Purpose::LongTest) {
         prometheus(root)?;
         axe(root)?;
-        readers_of_parquet(root)?;
+        readers_of_exports(root)?;
     }
     Ok(())
 }
@@ -260,21 +260,21 @@ fn axe(root: &Path) -> Result<()> {
     std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
-/// DuckDB and Polars, which read the files that netto writes: about 300 MB, installed below
+/// DuckDB, pandas, Polars and Prometheus' client, which read what netto writes: about 300 MB, installed below
 /// `target/tools` in a Python environment of their own.
-fn readers_of_parquet(root: &Path) -> Result<()> {
+fn readers_of_exports(root: &Path) -> Result<()> {
     let environment = tools(root).join("python");
     let python = environment.join("bin/python3");
-    let has_both = |python: &Path| {
+    let has_all = |python: &Path| {
         let mut import = Command::new(python);
-        import.args(["-c", "import duckdb, polars"]);
+        import.args(["-c", "import duckdb, pandas, polars, prometheus_client"]);
         process::is_executable(python) && process::output(&mut import).is_ok()
     };
-    if has_both(&python) {
+    if has_all(&python) {
         return Ok(());
     }
     eprintln!(
-        "xtask: installing DuckDB and Polars below target/tools, for testing what netto exports"
+        "xtask: installing DuckDB, pandas, Polars and Prometheus' client below target/tools, for testing what netto exports"
     );
     let create = || {
         let mut command = Command::new("python3");
@@ -291,15 +291,26 @@ fn readers_of_parquet(root: &Path) -> Result<()> {
             .args(["--disable-pip-version-check", "--only-binary=:all:"])
             .args(READERS),
     )
-    .context("cannot install DuckDB and Polars from PyPI, which the tests need")?;
-    if !has_both(&python) {
-        bail!("DuckDB and Polars were installed, but cannot be imported");
+    .context(
+        "cannot install DuckDB, pandas, Polars and Prometheus' client from PyPI, which the tests need",
+    )?;
+    if !has_all(&python) {
+        bail!(
+            "DuckDB, pandas, Polars and Prometheus' client were installed, but cannot be imported"
+        );
     }
     Ok(())
 }
 
 /// As pip understands it.
-const READERS: [&str; 2] = ["duckdb==2.*", "polars==2.*"];
+const READERS: [&str; 5] = [
+    "duckdb==2.*",
+    "pandas==3.*",
+    "polars==2.*",
+    "prometheus-client==0.*",
+    // DuckDB gives times with a zone by it.
+    "pytz",
+];
 
 /// Downloads a Debian package and unpacks it into this folder, without installing it.
 ///

@@ -51,6 +51,21 @@ pub enum OwnerKind {
 }
 
 impl OwnerKind {
+    /// Stable name for machines, as in JSON.
+    pub fn slug(self) -> &'static str {
+        match self {
+            OwnerKind::Cgroup => "cgroup",
+            OwnerKind::Process => "process",
+            OwnerKind::Interface => "interface",
+            OwnerKind::Nobody => "nobody",
+            OwnerKind::Unknown => "unknown",
+            OwnerKind::Other => "other",
+            OwnerKind::Forgotten => "forgotten",
+            OwnerKind::Idle => "idle",
+            OwnerKind::Kernel => "kernel",
+        }
+    }
+
     /// Whether there is at most one, which needs no name.
     pub fn is_single(self) -> bool {
         !matches!(

@@ -6,7 +6,7 @@ use clap::Args;
 
 use netto_pipeline::playback::SPEEDS;
 
-use super::{HostArgs, ServeArgs};
+use super::{FileArgs, LevelArgs, MeasureArgs, ServeArgs};
 use netto_feature::values::in_range;
 
 /// Options of `netto replay`.
@@ -24,9 +24,12 @@ pub struct ReplayArgs {
     /// Whom to serve and how.
     #[command(flatten)]
     pub serve: ServeArgs,
-    /// Options of every command.
+    /// The configuration file, for what it says of serving.
     #[command(flatten)]
-    pub host: HostArgs,
+    pub file: FileArgs,
+    /// How much is logged.
+    #[command(flatten)]
+    pub level: LevelArgs,
 }
 
 /// Options of `netto dump`.
@@ -77,7 +80,7 @@ pub struct TopArgs {
         env = "NETTO_SPEED"
     )]
     pub speed: Option<f64>,
-    /// Options of every command.
+    /// How this host is measured where there is no daemon.
     #[command(flatten)]
-    pub host: HostArgs,
+    pub measure: MeasureArgs,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 
-use super::{EXIT_CODES, HostArgs};
+use super::{EXIT_CODES, MeasureArgs};
 use netto_feature::command;
 use netto_feature::instruments::Feature;
 
@@ -32,9 +32,9 @@ pub struct ShowArgs {
     /// Once, as JSON like that of the same name below /api/v1
     #[arg(long)]
     pub json: bool,
-    /// Options of every command.
+    /// How this host is measured where there is no daemon.
     #[command(flatten)]
-    pub host: HostArgs,
+    pub measure: MeasureArgs,
 }
 
 /// The command of a feature, as it was given.

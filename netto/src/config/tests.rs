@@ -45,6 +45,7 @@ fn sample(option: &str) -> &'static str {
         "flows-at" => "\"tc\"",
         "flows-export" => "\"udp://x.example\"",
         "log-level" => "\"warn\"",
+        "prometheus-per-cpu" => "\"events\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
         "log-exact"
@@ -81,7 +82,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 44);
+    assert_eq!(seen, 45);
 }
 
 #[test]
@@ -157,12 +158,12 @@ fn a_command_that_looks_at_the_host_heeds_what_the_file_says_of_measuring() {
     file.write_all(b"frequency = 88\nmethod = \"sampling\"\nsampler = \"tick\"")
         .unwrap();
     let path = file.path().to_str().unwrap();
-    let line = format!("netto check --config {path} --sampler perf");
+    let line = format!("netto top --config {path} --sampler perf");
     let cli = parsed(&line).unwrap();
-    let Some(cli::Command::Check(host)) = cli.command else {
-        panic!("not check");
+    let Some(cli::Command::Top(args)) = cli.command else {
+        panic!("not top");
     };
-    let config = Config::for_host(FEATURES, &host).unwrap();
+    let config = Config::for_host(FEATURES, &args.measure).unwrap();
     assert_eq!(config.frequency_hz, 88);
     assert_eq!(config.method, RequestedMethod::Sampling);
     assert_eq!(config.sampler, RequestedSampler::Perf);

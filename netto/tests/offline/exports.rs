@@ -1,13 +1,14 @@
 //! Output for other programs: CSV, Parquet by DuckDB and Polars, JSON, a picture.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use metrics_common::{COMPONENTS, Snapshot};
 use serde_json::Value;
 
 use super::files::*;
+#[cfg(feature = "parquet")]
+use super::python::python;
 
 /// Sums by component: CPU time, samples and entries.
 type Sums = BTreeMap<String, (u64, u64, u64)>;
@@ -60,12 +61,6 @@ fn text_with_commas_has_a_row_for_each_interval_cpu_and_component() {
     assert_eq!((rows.len() as u64 - 1, sums), expected(&snapshots));
 }
 
-/// The Python that has DuckDB and Polars, which `cargo xtask test` installs.
-fn python() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    root.join("target/tools/python/bin/python3")
-}
-
 /// Asks both for the schema, the number of rows and the sums.
 const ASK: &str = r#"
 import json, sys
@@ -92,15 +87,9 @@ print(json.dumps({
 #[cfg(feature = "parquet")]
 #[test]
 fn duckdb_and_polars_read_the_same_sums_from_a_parquet_file() {
-    if !python().exists() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "CI allows no skipping: {} is missing",
-            python().display()
-        );
-        eprintln!("SKIPPED: needs DuckDB and Polars, which `cargo xtask test` installs");
+    let Some(python) = python() else {
         return;
-    }
+    };
     // More rows than a group of the file has.
     let (folder, path, snapshots) = log(8, 300);
     let parquet = folder.path().join("netto.parquet");
@@ -112,7 +101,7 @@ fn duckdb_and_polars_read_the_same_sums_from_a_parquet_file() {
         "--output",
         text(&parquet),
     ]);
-    let output = Command::new(python())
+    let output = Command::new(python)
         .args(["-c", ASK, text(&parquet)])
         .output()
         .expect("Python runs");
@@ -143,24 +132,162 @@ fn duckdb_and_polars_read_the_same_sums_from_a_parquet_file() {
             .into_iter()
             .collect();
     for (column, kind) in [
-        ("cpu", "UINTEGER"),
+        ("cpu", "UBIGINT"),
         ("component", "VARCHAR"),
         ("parent", "VARCHAR"),
         ("interval_ns", "UBIGINT"),
         ("cpu_ns", "UBIGINT"),
-        ("samples", "UINTEGER"),
+        ("samples", "UBIGINT"),
         ("entries", "UBIGINT"),
     ] {
         assert_eq!(types[column], kind, "{column}");
     }
-    assert!(types["time"].starts_with("TIMESTAMP"), "{types:?}");
+    assert_eq!(types["time"], "TIMESTAMP WITH TIME ZONE");
     let time = found["polars_types"]["time"].as_str().expect("a type");
-    assert!(time.contains("ns") && time.contains("UTC"), "{time}");
+    assert!(time.contains("us") && time.contains("UTC"), "{time}");
     assert_eq!(found["meta"]["host"], "demo-8");
     assert_eq!(found["meta"]["kernel"], "6.18.0-demo");
     assert_eq!(found["meta"]["netto_version"], env!("CARGO_PKG_VERSION"));
     let components = found["meta"]["netto_components"].as_str().expect("JSON");
     assert!(components.contains("CONFIG_NETFILTER_INGRESS"));
+}
+
+/// Runs the queries of the docs in a folder with the files that they name, and says how many rows
+/// each gives.
+#[cfg(feature = "parquet")]
+const RUN_DOCS: &str = r#"
+import os, re, sys
+import duckdb, pandas, polars
+folder, docs = sys.argv[1], sys.argv[2]
+os.chdir(folder)
+blocks = re.findall(r"```(sql|python)\n(.*?)```", open(docs).read(), re.S)
+for language, block in blocks:
+    if language == "sql":
+        block = re.sub("--.*", "", block)
+        for query in filter(None, map(str.strip, block.split(";"))):
+            print(len(duckdb.sql(query).fetchall()))
+    else:
+        for line in block.splitlines():
+            print(len(eval(line)))
+"#;
+
+#[cfg(feature = "parquet")]
+#[test]
+fn the_queries_of_the_docs_give_rows() {
+    let Some(python) = python() else {
+        return;
+    };
+    let (folder, path, _) = log(2, 40);
+    for format in ["csv", "parquet"] {
+        let file = folder.path().join(format!("netto.{format}"));
+        let (log, file) = (text(&path), text(&file));
+        said(&["report", log, "--format", format, "--output", file]);
+    }
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ANALYSIS.md");
+    let output = Command::new(python)
+        .args(["-c", RUN_DOCS, text(folder.path()), text(&docs)])
+        .output()
+        .expect("Python runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let rows = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rows: Vec<u64> = rows.lines().flat_map(str::parse).collect();
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    assert!(rows.iter().all(|rows| *rows > 0), "{rows:?}");
+}
+
+/// Number of rows, and the sum of each column of numbers, of each file of a folder.
+#[cfg(feature = "parquet")]
+const SUM_ALL: &str = r#"
+import glob, json, os, sys
+import duckdb
+found = {}
+for path in glob.glob(os.path.join(sys.argv[1], "*.parquet")):
+    table = os.path.basename(path).removesuffix(".parquet")
+    columns = duckdb.execute("select column_name, column_type from (describe select * from read_parquet(?))", [path]).fetchall()
+    sums = ["count(*)"] + [f"coalesce(sum({name}), 0)::ubigint" for name, kind in columns if kind == "UBIGINT"]
+    values = duckdb.execute(f"select {', '.join(sums)} from read_parquet(?)", [path]).fetchone()
+    names = ["rows"] + [name for name, kind in columns if kind == "UBIGINT"]
+    found[table] = dict(zip(names, values))
+print(json.dumps(found))
+"#;
+
+#[cfg(feature = "parquet")]
+#[test]
+fn every_table_has_a_file_and_steps_have_the_same_sums() {
+    let Some(python) = python() else {
+        return;
+    };
+    let (folder, path, snapshots) = full_log(4, 60);
+    let all = |step: &[&str], name: &str| -> Value {
+        let tables = folder.path().join(name);
+        let mut arguments = vec!["report", text(&path), "--format", "parquet"];
+        arguments.extend(["--table", "all", "--output", text(&tables)]);
+        arguments.extend(step);
+        said(&arguments);
+        let output = Command::new(&python)
+            .args(["-c", SUM_ALL, text(&tables)])
+            .output()
+            .expect("Python runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let (each, steps) = (all(&[], "each"), all(&["--step", "10s"], "steps"));
+    let number = |found: &Value, table: &str, column: &str| {
+        let number = found[table][column].as_u64();
+        number.unwrap_or_else(|| panic!("{table} has no {column}: {found}"))
+    };
+    let (rows, sums) = expected(&snapshots);
+    assert_eq!(number(&each, "components", "rows"), rows);
+    // 60 intervals of half a second are 3 steps.
+    assert_eq!(number(&steps, "components", "rows"), rows / 20);
+    let cpu_ns: u64 = sums.values().map(|(ns, ..)| ns).sum();
+    for (table, column) in [
+        ("components", "cpu_ns"),
+        ("modes", "idle_ns"),
+        ("owners", "caused_ns"),
+        ("owners", "others_took_ns"),
+        ("owner_components", "cpu_ns"),
+        ("owner_pairs", "softirq_ns"),
+        ("softnet", "count"),
+        ("interfaces", "rx_packets"),
+        ("drops", "packets"),
+        ("programs", "cpu_ns"),
+        ("latency", "packets"),
+        ("own", "cpu_ns"),
+    ] {
+        let (all, stepped) = (number(&each, table, column), number(&steps, table, column));
+        assert!(all > 0, "{table}");
+        assert_eq!(all, stepped, "{table}");
+    }
+    assert_eq!(number(&each, "components", "cpu_ns"), cpu_ns);
+    assert_eq!(
+        number(&each, "owners", "caused_ns"),
+        number(&each, "owner_components", "cpu_ns")
+    );
+}
+
+#[test]
+fn a_table_that_cannot_be_written_is_refused_with_what_can() {
+    let (_folder, path, _) = log(1, 2);
+    for (arguments, expected) in [
+        (vec!["--format", "csv", "--table", "tides"], "components"),
+        (vec!["--format", "csv", "--table", "all"], "--output"),
+        (
+            vec!["--format", "csv", "--table", "modes", "--component", "gro"],
+            "no components",
+        ),
+        (vec!["--table", "modes"], "--format csv"),
+        (vec!["--format", "csv", "--step", "0s"], "step"),
+    ] {
+        let mut all = vec!["report", text(&path)];
+        all.extend(arguments);
+        let output = netto(&all);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

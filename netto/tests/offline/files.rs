@@ -18,6 +18,15 @@ pub const INTERVAL_NS: u64 = 500_000_000;
 
 /// The made-up host of `netto demo`, but at the clock of the log.
 pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
+    snapshots_without(&["owners", "latency"], cpus, count)
+}
+
+/// The same, of all features but these.
+fn snapshots_without(
+    without: &'static [&'static str],
+    cpus: u32,
+    count: u64,
+) -> (Info, Vec<Snapshot>) {
     let Demo {
         mut info,
         mut source,
@@ -28,7 +37,7 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
         features: netto::features::FEATURES,
-        without: &["owners", "latency"],
+        without,
     });
     info.started_unix_ns = BEGIN_UNIX_NS;
     let snapshots = (1..=count).map(|sequence| Snapshot {
@@ -54,9 +63,19 @@ pub fn write(path: &Path, info: &Info, snapshots: &[Snapshot]) {
 
 /// A folder with a log of this many intervals, and the snapshots in it.
 pub fn log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>) {
+    in_a_folder(snapshots(cpus, count))
+}
+
+/// The same with every feature.
+pub fn full_log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>) {
+    in_a_folder(snapshots_without(&[], cpus, count))
+}
+
+fn in_a_folder(
+    (info, snapshots): (Info, Vec<Snapshot>),
+) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("netto.log");
-    let (info, snapshots) = snapshots(cpus, count);
     write(&path, &info, &snapshots);
     (folder, path, snapshots)
 }

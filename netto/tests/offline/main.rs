@@ -9,6 +9,9 @@
 #[path = "../common/http.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod http;
+#[cfg(feature = "parquet")]
+#[path = "../common/python.rs"]
+mod python;
 
 mod files;
 

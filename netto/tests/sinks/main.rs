@@ -6,6 +6,9 @@
     reason = "a test that cannot go on should say why"
 )]
 
+#[path = "../common/python.rs"]
+mod python;
+
 mod client;
 mod process;
 mod support;
@@ -17,6 +20,7 @@ mod hostile;
 mod latency;
 mod log_file;
 mod log_kill;
+mod open_metrics;
 mod origin;
 #[cfg(feature = "otlp")]
 mod otlp;

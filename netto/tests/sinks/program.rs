@@ -50,7 +50,7 @@ fn wrong_usage_ends_with_two_and_a_short_word() {
         (&["run", "--port", "70000"], "70000"),
         (&["--frequency", "0"], "frequency"),
         (&["--config", "/nonexistent.toml"], "/nonexistent.toml"),
-        (&["check", "--log-file", "x"], "--log-file"),
+        (&["check", "--cpus", "1"], "--cpus"),
         (
             &["demo", "--otlp-endpoint", "collector:4318"],
             "collector:4318",

@@ -137,7 +137,7 @@ fn counters_are_the_sums_of_all_snapshots() {
     check("netto_interface_info", &labels, 1.0);
     check(
         "netto_protocol_events_total",
-        &[("count", "tcp_retransmits")],
+        &[("counter", "tcp_retransmits")],
         3.0 * count,
     );
     for (name, direction, each) in [

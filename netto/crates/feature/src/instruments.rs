@@ -11,6 +11,7 @@ use netto_metrics::catalogue::Catalogue;
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
+use netto_questions::table::Table;
 use netto_sys::system;
 
 /// A running feature, which fills one section of each snapshot.
@@ -52,6 +53,8 @@ pub struct Feature {
     pub demo: fn() -> Generator,
     /// Its part of the report on a log.
     pub summary: Option<fn() -> Box<dyn Summarizer>>,
+    /// What it measured, as tables to be exported.
+    pub tables: &'static [Table],
 }
 
 impl Feature {
@@ -73,6 +76,7 @@ impl Feature {
             api: Api::SECTION,
             demo: demo::nothing,
             summary: None,
+            tables: &[],
         }
     }
 }

@@ -105,6 +105,8 @@ struct GzippedPages {
     info: Gzipped,
     snapshot: Gzipped,
     metrics: Gzipped,
+    /// The same as OpenMetrics.
+    open_metrics: Gzipped,
     /// The same as messages.
     messages: Gzipped,
 }

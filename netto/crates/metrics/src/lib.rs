@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod families;
 mod histogram;
 pub mod otlp;
+pub mod per_cpu;
 pub mod prometheus;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

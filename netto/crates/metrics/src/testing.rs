@@ -4,6 +4,7 @@ use metrics_common::histogram::Histogram;
 use metrics_common::{Info, Snapshot};
 
 use crate::catalogue::{Catalogue, Inputs, Samples, Value};
+use crate::per_cpu::PerCpu;
 use crate::prometheus::text::Text;
 use crate::totals::Totals;
 
@@ -47,7 +48,7 @@ pub fn page_of(catalogue: Catalogue, info: &Info, snapshots: &[&Snapshot]) -> St
     let mut text = Text::default();
     with_inputs(catalogue, info, snapshots, |inputs| {
         let families = catalogue.families.iter().chain(catalogue.compat);
-        families.for_each(|family| text.add(family, inputs));
+        families.for_each(|family| PerCpu::Components.write(family, inputs, &mut text));
     });
     String::from_utf8_lossy(&text.into_bytes()).into_owned()
 }

@@ -7,6 +7,7 @@ pub mod figures;
 pub mod history;
 pub mod line;
 pub mod selection;
+pub mod table;
 pub mod times;
 pub mod utc;
 pub mod values;

@@ -24,6 +24,7 @@ mod api;
 pub mod demo;
 mod efficiency;
 pub mod metrics;
+mod tables;
 
 pub use api::API;
 
@@ -33,6 +34,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("cost", start)
 };
 

@@ -17,6 +17,7 @@ pub mod analysis;
 pub mod demo;
 mod kernel;
 pub mod metrics;
+mod tables;
 
 /// The form of its section in the API.
 pub const API: Api = Api::SECTION;
@@ -26,6 +27,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("drops", start)
 };
 

@@ -26,6 +26,7 @@ mod sampling;
 mod shares;
 mod summary;
 mod table;
+mod tables;
 mod talkers;
 
 pub use command::{FlowsArgs, run};
@@ -42,6 +43,7 @@ pub const FEATURE: Feature = Feature {
     api: api::API,
     demo: demo::generator,
     summary: Some(summary::summarizer),
+    tables: tables::TABLES,
     ..Feature::new(NAME, instrument::start)
 };
 

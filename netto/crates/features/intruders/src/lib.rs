@@ -18,6 +18,7 @@ mod demo;
 mod kernel;
 mod metrics;
 mod report;
+mod tables;
 mod terminal;
 
 /// Its section is absent while nothing runs on such CPUs, or there are none.
@@ -26,6 +27,7 @@ pub const FEATURE: Feature = Feature {
     api: api::API,
     demo: demo::generator,
     summary: Some(report::summarizer),
+    tables: tables::TABLES,
     ..Feature::new(NAME, start)
 };
 

@@ -23,6 +23,7 @@ pub mod metrics;
 mod options;
 mod points;
 pub mod request;
+mod tables;
 mod terminal;
 
 pub use api::API;
@@ -36,6 +37,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("latency", start)
 };
 

@@ -13,8 +13,8 @@ use crate::api::{self, Summed};
 /// Width of names and figures.
 const NAME: usize = 24;
 const FIGURE: usize = 9;
-/// Distance of the axis' labels, in powers.
-const LABEL_POWERS: usize = 5;
+/// Distance of the axis' labels, in powers: room for a label and a space.
+const LABEL_POWERS: usize = 6;
 
 /// The latencies of the newest intervals.
 #[derive(Debug, Default)]
@@ -163,10 +163,10 @@ mod tests {
     #[test]
     fn the_axis_has_its_labels_over_their_bars() {
         let axis = axis();
-        for (power, label) in [(1, "64ns"), (6, "2.0µs"), (26, "2.1s")] {
+        for (power, label) in [(1, " 64ns "), (7, " 4.1µs "), (25, " 1.1s")] {
             let found: String = axis
                 .chars()
-                .skip(power)
+                .skip(power - 1)
                 .take(label.chars().count())
                 .collect();
             assert_eq!(found, label, "{axis}");

@@ -11,6 +11,7 @@ use netto_sys::system;
 
 pub mod demo;
 pub mod metrics;
+mod tables;
 
 /// The JSON of modes.
 pub const API: Api = Api {
@@ -26,6 +27,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("modes", start)
 };
 

@@ -13,6 +13,7 @@ use netto_sys::system;
 mod api;
 pub mod demo;
 pub mod metrics;
+mod tables;
 
 pub use api::API;
 
@@ -21,6 +22,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("own", start)
 };
 

@@ -37,6 +37,7 @@ mod options;
 mod question;
 pub mod report;
 mod resolver;
+mod tables;
 mod terminal;
 
 pub use api::API;
@@ -52,6 +53,7 @@ pub const FEATURE: Feature = Feature {
     metrics: metrics::METRICS,
     demo: demo::generator,
     summary: Some(report::summarizer),
+    tables: tables::TABLES,
     ..Feature::new("owners", start)
 };
 

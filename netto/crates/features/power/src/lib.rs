@@ -13,6 +13,7 @@ mod analysis;
 pub mod demo;
 mod kernel;
 pub mod metrics;
+mod tables;
 
 /// The JSON of power.
 pub const API: Api = Api {
@@ -25,6 +26,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("power", start)
 };
 

@@ -26,6 +26,7 @@ mod demo;
 mod kernel;
 mod metrics;
 mod report;
+mod tables;
 mod terminal;
 
 /// It needs samples and the right to list programs.
@@ -35,6 +36,7 @@ pub const FEATURE: Feature = Feature {
     api: api::API,
     demo: demo::generator,
     summary: Some(report::summarizer),
+    tables: tables::TABLES,
     ..Feature::new(NAME, start)
 };
 

@@ -12,6 +12,7 @@ mod api;
 mod demo;
 mod metrics;
 mod report;
+mod tables;
 mod terminal;
 
 /// It needs timed softirqs; their parts and causes are those of the samples that owners tag.
@@ -21,6 +22,7 @@ pub const FEATURE: Feature = Feature {
     api: api::API,
     demo: demo::generator,
     summary: Some(report::summarizer),
+    tables: tables::TABLES,
     ..Feature::new(NAME, start)
 };
 

@@ -21,6 +21,7 @@ mod counter;
 pub mod demo;
 mod kernel;
 pub mod metrics;
+mod tables;
 
 /// The form of its section in the API.
 pub const API: Api = Api::SECTION;
@@ -30,6 +31,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    tables: tables::TABLES,
     ..Feature::new("traffic", start)
 };
 

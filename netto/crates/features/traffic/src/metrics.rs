@@ -158,7 +158,7 @@ pub const METRICS: Catalogue = Catalogue::of(&[
         Unit::Count("event"),
         "What TCP and UDP count in the host's own network namespace: segments, datagrams, \
          retransmits, drops.",
-        &["count"],
+        &["counter"],
         |inputs, out| {
             let Some(traffic) = &inputs.sum().sections.traffic else {
                 return;

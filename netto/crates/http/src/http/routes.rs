@@ -17,7 +17,7 @@ use crate::assets;
 use crate::gzip::Gzipped;
 use crate::websocket_client::{Surroundings, WebSocketClient};
 use crate::{frames, gzip};
-use netto_metrics::prometheus::{Form, protobuf};
+use netto_metrics::prometheus::Form;
 use netto_pipeline::supervisor::Part;
 
 /// Registers every path.
@@ -127,16 +127,14 @@ async fn flame_graph(state: Data<State>) -> HttpResponse {
 
 async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let accept = request.headers().get_all(header::ACCEPT);
-    let mut accept = accept.filter_map(|value| value.to_str().ok());
-    let gzipped = &state.gzipped;
-    let (form, content_type, gzipped) = match accept.any(protobuf::is_wanted) {
-        true => (Form::Messages, protobuf::CONTENT_TYPE, &gzipped.messages),
-        false => (
-            Form::Text,
-            "text/plain; version=0.0.4; charset=utf-8",
-            &gzipped.metrics,
-        ),
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let form = Form::preferred(&accept.join(","));
+    let gzipped = match form {
+        Form::Text => &state.gzipped.metrics,
+        Form::OpenMetrics => &state.gzipped.open_metrics,
+        Form::Messages => &state.gzipped.messages,
     };
+    let content_type = form.content_type();
     let made = state.wiring.metrics.page(form).await;
     page(made, content_type, &request, gzipped).await
 }

@@ -12,6 +12,7 @@ use metrics_common::Info;
 
 use crate::catalogue::{Catalogue, Inputs};
 use crate::families::families;
+use crate::per_cpu::{Page, PerCpu};
 use crate::totals::Totals;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{Deliver, SinkDrops};
@@ -20,8 +21,11 @@ use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 use protobuf::Messages;
 use text::Text;
 
+mod form;
 pub mod protobuf;
 pub(crate) mod text;
+
+pub use form::Form;
 
 /// Most queued snapshots; a dropped snapshot would be missing from every counter.
 const MAILBOX_MESSAGES: usize = 64;
@@ -42,16 +46,26 @@ pub struct PrometheusLogger {
     watch: Watch,
 }
 
+/// What is exported.
+#[derive(Clone, Default)]
+pub struct Exported {
+    /// The metrics of the features.
+    pub catalogues: Arc<[Catalogue]>,
+    /// Whether some are exported under other exporters' names, too.
+    pub has_compat: bool,
+    /// Which are exported for each CPU.
+    pub per_cpu: PerCpu,
+}
+
 impl PrometheusLogger {
-    /// Starts the actor on the current thread, for these metrics, and with `has_compat` also for
-    /// those under other exporters' names.
+    /// Starts the actor on the current thread.
     pub fn launch(
         info: Arc<Info>,
         counted: (Arc<SinkDrops>, Arc<ClientCounts>),
-        (catalogues, has_compat): (Vec<Catalogue>, bool),
+        exported: Exported,
         supervisor: &Supervisor,
     ) -> (Addr<PrometheusLogger>, Metrics) {
-        let metrics = Metrics::new(info, counted, (catalogues, has_compat));
+        let metrics = Metrics::new(info, counted, exported);
         let shared = metrics.shared.clone();
         let watch = supervisor.watch(Part::PrometheusLogger);
         let logger = Self::create(move |ctx| {
@@ -82,8 +96,7 @@ struct Shared {
     newest: Arc<Mutex<Newest>>,
     drops: Arc<SinkDrops>,
     clients: Arc<ClientCounts>,
-    catalogues: Arc<[Catalogue]>,
-    has_compat: bool,
+    exported: Exported,
 }
 
 impl Shared {
@@ -102,16 +115,27 @@ impl Shared {
             drops: &self.drops,
             clients: &self.clients,
         };
-        let families = families(&self.catalogues, self.has_compat);
+        let Exported {
+            catalogues,
+            has_compat,
+            per_cpu,
+        } = &self.exported;
+        let write = |page: &mut dyn Page| {
+            families(catalogues, *has_compat)
+                .for_each(|family| per_cpu.write(family, &inputs, page));
+        };
         let page = match form {
-            Form::Text => {
-                let mut text = Text::default();
-                families.for_each(|family| text.add(family, &inputs));
+            Form::Text | Form::OpenMetrics => {
+                let mut text = match form {
+                    Form::OpenMetrics => Text::open_metrics(),
+                    _ => Text::default(),
+                };
+                write(&mut text);
                 text.into_bytes()
             }
             Form::Messages => {
                 let mut messages = Messages::default();
-                families.for_each(|family| messages.add(family, &inputs));
+                write(&mut messages);
                 messages.into_bytes()
             }
         };
@@ -123,16 +147,8 @@ impl Shared {
 pub struct Metrics {
     shared: Shared,
     text: SingleFlight<Age, Bytes>,
+    open_metrics: SingleFlight<Age, Bytes>,
     messages: SingleFlight<Age, Bytes>,
-}
-
-/// The format of a scrape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Text, with classic histograms.
-    Text,
-    /// Messages ([`protobuf`]), with native ones, too.
-    Messages,
 }
 
 /// The sources of a page of metrics, and its time.
@@ -145,18 +161,18 @@ impl Metrics {
     fn new(
         info: Arc<Info>,
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
-        (catalogues, has_compat): (Vec<Catalogue>, bool),
+        exported: Exported,
     ) -> Self {
-        let totals = Totals::of(catalogues.iter().filter_map(|own| own.state));
+        let totals = Totals::of(exported.catalogues.iter().filter_map(|own| own.state));
         Metrics {
             shared: Shared {
                 newest: Arc::new(Mutex::new(Newest { info, totals })),
                 drops,
                 clients,
-                catalogues: catalogues.into(),
-                has_compat,
+                exported,
             },
             text: SingleFlight::default(),
+            open_metrics: SingleFlight::default(),
             messages: SingleFlight::default(),
         }
     }
@@ -176,6 +192,7 @@ impl Metrics {
         };
         let rendered = match form {
             Form::Text => &self.text,
+            Form::OpenMetrics => &self.open_metrics,
             Form::Messages => &self.messages,
         };
         let page = rendered.get(holds, make).await;

@@ -6,41 +6,17 @@
 use metrics_common::histogram::Histogram as Latencies;
 use prost::Message;
 
-use crate::catalogue::{Family, Inputs, Kind, Samples, Value};
+use crate::catalogue::{Family, Kind, Samples, Value};
 use crate::histogram::{self, SCHEMA, ZERO_THRESHOLD};
+use crate::per_cpu::Page;
 
 /// The media type of requests and answers.
 pub const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
                                 proto=io.prometheus.client.MetricFamily; encoding=delimited";
-/// Its first part, in requests of scrapers.
-const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
-const MESSAGE: &str = "io.prometheus.client.MetricFamily";
+/// The type of the messages.
+pub(super) const MESSAGE: &str = "io.prometheus.client.MetricFamily";
 /// The type of a counter.
 const COUNTER: i32 = 0;
-
-/// Whether a request with this header prefers this format to text.
-pub fn is_wanted(accept: &str) -> bool {
-    let (mut own, mut text) = (0.0, 0.0_f64);
-    for range in accept.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        let (mut quality, mut is_ours) = (1.0, true);
-        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-            match key.trim() {
-                "q" => quality = value.trim().parse().unwrap_or(0.0),
-                "proto" => is_ours &= value.trim() == MESSAGE,
-                "encoding" => is_ours &= value.trim() == "delimited",
-                _ => {}
-            }
-        }
-        match name {
-            MEDIA_TYPE if is_ours => own = quality,
-            "text/plain" => text = text.max(quality),
-            _ => {}
-        }
-    }
-    own > 0.0 && own >= text
-}
 
 #[derive(Clone, PartialEq, Message)]
 struct MetricFamily {
@@ -159,13 +135,8 @@ fn type_of(kind: Kind) -> i32 {
     }
 }
 
-impl Messages {
-    /// Writes a family with its series; nothing if there are none.
-    pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
-        self.family(family, |messages| (family.samples)(inputs, messages));
-    }
-
-    fn family(&mut self, family: &Family, add: impl FnOnce(&mut Messages)) {
+impl Page for Messages {
+    fn family(&mut self, family: &Family, add: &mut dyn FnMut(&mut dyn Samples)) {
         self.labels = family.labels;
         self.family = MetricFamily {
             name: family.name.to_owned(),
@@ -179,7 +150,9 @@ impl Messages {
             self.bytes.extend(bytes);
         }
     }
+}
 
+impl Messages {
     /// The whole page.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -225,30 +198,6 @@ mod tests {
     use crate::catalogue::Unit;
 
     #[test]
-    fn it_is_given_to_those_who_would_rather_have_it() {
-        let ours = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
-        for (accept, expected) in [
-            (
-                format!("{ours},text/plain;version=0.0.4;q=0.3,*/*;q=0.1"),
-                true,
-            ),
-            (
-                format!("{ours};q=0.2,text/plain;version=0.0.4;q=0.3"),
-                false,
-            ),
-            (format!("{ours};q=0"), false),
-            ("*/*".to_owned(), false),
-            (
-                "application/vnd.google.protobuf;encoding=text".to_owned(),
-                false,
-            ),
-            (String::new(), false),
-        ] {
-            assert_eq!(is_wanted(&accept), expected, "{accept}");
-        }
-    }
-
-    #[test]
     fn series_and_histograms_are_read_back() {
         const THINGS: Family = Family::counter(
             "netto_things_total",
@@ -259,15 +208,15 @@ mod tests {
         );
         const LATENCY: Family = Family::histogram("netto_wait_seconds", "", &["cpu"], |_, _| {});
         let mut messages = Messages::default();
-        messages.family(&THINGS, |out| {
+        messages.family(&THINGS, &mut |out| {
             out.push(&["3"], Value::Nanoseconds(1_500_000_000))
         });
-        messages.family(&THINGS, |_| {});
+        messages.family(&THINGS, &mut |_| {});
         let mut latencies = Latencies::default();
         for ns in [10, 1 << 20, (1 << 20) + 1] {
             latencies.record(ns);
         }
-        messages.family(&LATENCY, |out| out.push_histogram(&["3"], &latencies));
+        messages.family(&LATENCY, &mut |out| out.push_histogram(&["3"], &latencies));
         let bytes = messages.into_bytes();
         let mut rest = bytes.as_slice();
         let counter = MetricFamily::decode_length_delimited(&mut rest).unwrap();

@@ -1,12 +1,14 @@
-//! Writes series in Prometheus' text format.
+//! Writes series in Prometheus' text format, or in OpenMetrics', which names counters without
+//! `_total` in their heads, has units, and ends with a mark.
 //!
 //! A large host has a hundred series for each CPU, so each is written directly into the buffer:
 //! without objects, sorting, or floating-point numbers for totals.
 
 use metrics_common::histogram::Histogram;
 
-use crate::catalogue::{Family, Inputs, Samples, Value};
+use crate::catalogue::{Family, Kind, Samples, Unit, Value};
 use crate::histogram;
+use crate::per_cpu::Page;
 
 /// Initial capacity of a page, bytes.
 const FIRST_BYTES: usize = 64 << 10;
@@ -15,6 +17,7 @@ const FIRST_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Text {
     out: Vec<u8>,
+    is_open_metrics: bool,
     /// `name{label="` of the current family, up to the first label's value; the whole name without
     /// labels.
     opening: Vec<u8>,
@@ -28,6 +31,7 @@ impl Default for Text {
     fn default() -> Self {
         Text {
             out: Vec::with_capacity(FIRST_BYTES),
+            is_open_metrics: false,
             opening: Vec::new(),
             separators: Vec::new(),
             family: ("", &[]),
@@ -36,12 +40,53 @@ impl Default for Text {
 }
 
 impl Text {
-    /// Writes a family with its series; nothing if there are none.
-    pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
-        self.family(family, |text| (family.samples)(inputs, text));
+    /// An empty page of OpenMetrics.
+    pub fn open_metrics() -> Self {
+        Text {
+            is_open_metrics: true,
+            ..Text::default()
+        }
     }
 
-    fn family(&mut self, family: &Family, add: impl FnOnce(&mut Text)) {
+    /// The lines before a family's series.
+    fn head(&self, family: &Family) -> String {
+        let (name, help, kind) = (family.name, family.help, family.kind.slug());
+        if !self.is_open_metrics {
+            return format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        }
+        let name = match family.kind {
+            Kind::Counter => name.strip_suffix("_total").unwrap_or(name),
+            Kind::Gauge | Kind::Histogram => name,
+        };
+        let mut head = format!("# TYPE {name} {kind}\n");
+        if let Some(unit) = unit(family.unit)
+            && name.ends_with(family.unit.suffix())
+        {
+            head.push_str(&format!("# UNIT {name} {unit}\n"));
+        }
+        let help = help.replace('\\', "\\\\").replace('"', "\\\"");
+        head + &format!("# HELP {name} {help}\n")
+    }
+
+    /// The whole page.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        if self.is_open_metrics {
+            self.out.extend_from_slice(b"# EOF\n");
+        }
+        self.out
+    }
+}
+
+/// The name of a unit in OpenMetrics, where it has one.
+fn unit(unit: Unit) -> Option<&'static str> {
+    match unit {
+        Unit::Info | Unit::Flag | Unit::Count(_) => None,
+        _ => unit.suffix().strip_prefix('_'),
+    }
+}
+
+impl Page for Text {
+    fn family(&mut self, family: &Family, add: &mut dyn FnMut(&mut dyn Samples)) {
         self.family = (family.name, family.labels);
         self.opening = family.name.as_bytes().to_vec();
         if let Some(first) = family.labels.first() {
@@ -52,20 +97,13 @@ impl Text {
         let separator = |label: &&str| format!("\",{label}=\"").into_bytes();
         self.separators = family.labels.iter().skip(1).map(separator).collect();
         let before = self.out.len();
-        let kind = family.kind.slug();
-        let (name, help) = (family.name, family.help);
-        let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        let head = self.head(family);
         self.out.extend_from_slice(head.as_bytes());
         let headed = self.out.len();
         add(self);
         if self.out.len() == headed {
             self.out.truncate(before);
         }
-    }
-
-    /// The whole page.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.out
     }
 }
 
@@ -207,7 +245,7 @@ mod tests {
 
     fn page(family: &Family, series: &[(&[&str], Value)]) -> String {
         let mut text = Text::default();
-        text.family(family, |text| {
+        text.family(family, &mut |text| {
             for (labels, value) in series {
                 text.push(labels, *value);
             }
@@ -245,7 +283,9 @@ mod tests {
             latencies.record(ns);
         }
         let mut text = Text::default();
-        text.family(&WAIT, |text| text.push_histogram(&["a\"b"], &latencies));
+        text.family(&WAIT, &mut |text| {
+            text.push_histogram(&["a\"b"], &latencies)
+        });
         let page = String::from_utf8(text.into_bytes()).unwrap();
         for line in [
             "# TYPE netto_wait_seconds histogram",
@@ -258,6 +298,25 @@ mod tests {
         ] {
             assert!(page.lines().any(|own| own == line), "{line} in {page}");
         }
+    }
+
+    #[test]
+    fn open_metrics_names_counters_without_their_suffix_and_says_units_and_the_end() {
+        const TIME: Family = Family::counter(
+            "netto_time_seconds_total",
+            Unit::Seconds,
+            "Time, \"all\".",
+            &["cpu"],
+            |_, _| {},
+        );
+        let mut text = Text::open_metrics();
+        text.family(&TIME, &mut |text| text.push(&["0"], Value::Count(2)));
+        assert_eq!(
+            String::from_utf8(text.into_bytes()).unwrap(),
+            "# TYPE netto_time_seconds counter\n# UNIT netto_time_seconds seconds\n\
+             # HELP netto_time_seconds Time, \\\"all\\\".\n\
+             netto_time_seconds_total{cpu=\"0\"} 2\n# EOF\n"
+        );
     }
 
     #[test]

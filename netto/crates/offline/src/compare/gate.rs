@@ -29,8 +29,8 @@ pub struct Condition {
 /// The result of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// The condition is not met: success.
-    Passed,
+    /// The condition is not met: success, with what has changed.
+    Passed(String),
     /// It is met, with the reason.
     Failed(String),
     /// It is unknown whether it is met, with the reason.
@@ -110,20 +110,24 @@ impl Condition {
             Unit::Percent => " %",
             Unit::Points => " percentage points",
         };
-        match (is_beyond, change.is_real, change.share.interval) {
-            (_, None, _) | (_, _, None) => Judgement::Unknown(format!(
+        let (Some(is_real), Some((low, high))) = (change.is_real, change.share.interval) else {
+            return Judgement::Unknown(format!(
                 "{self} cannot be judged: too few intervals to tell a change from chance"
-            )),
-            (true, Some(true), Some((low, high))) => Judgement::Failed(format!(
-                "{self}: {} changed by {found:+.2}{unit}, from {:.3} % to {:.3} % of the host \
-                 (by {:+.3} to {:+.3} percentage points, 95 %)",
-                change.label,
-                change.a.share_ratio * 100.0,
-                change.b.share_ratio * 100.0,
-                low * 100.0,
-                high * 100.0,
-            )),
-            _ => Judgement::Passed,
+            ));
+        };
+        let what = format!(
+            "{self}: {} changed by {found:+.2}{unit}, from {:.3} % to {:.3} % of the host \
+             (by {:+.3} to {:+.3} percentage points, 95 %)",
+            change.label,
+            change.a.share_ratio * 100.0,
+            change.b.share_ratio * 100.0,
+            low * 100.0,
+            high * 100.0,
+        );
+        match (is_beyond, is_real) {
+            (true, true) => Judgement::Failed(what),
+            (true, false) => Judgement::Passed(format!("{what}: may be chance")),
+            (false, _) => Judgement::Passed(what),
         }
     }
 }

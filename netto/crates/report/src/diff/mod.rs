@@ -139,13 +139,16 @@ pub fn run(args: &DiffArgs) -> Outcome {
         Err(error) if is_closed_pipe(&error) => {}
         Err(error) => return Outcome::Failed(error),
     }
-    let judged = args.fail_if.iter().map(|one| one.judge(&comparison));
-    let failed: Vec<String> = judged
-        .filter_map(|judgement| match judgement {
-            Judgement::Passed => None,
-            Judgement::Failed(why) | Judgement::Unknown(why) => Some(why),
-        })
-        .collect();
+    let mut failed = Vec::new();
+    for condition in &args.fail_if {
+        match condition.judge(&comparison) {
+            // If standard error is closed, the exit code still tells.
+            Judgement::Passed(what) => {
+                let _ = writeln!(std::io::stderr(), "not met: {what}");
+            }
+            Judgement::Failed(why) | Judgement::Unknown(why) => failed.push(why),
+        }
+    }
     match failed.is_empty() {
         true => Outcome::Done,
         false => Outcome::Failed(anyhow::anyhow!("{}", failed.join("\nerror: "))),

@@ -11,6 +11,7 @@ use metrics_common::Snapshot;
 use metrics_common::component::index_of;
 
 use self::json::Parts;
+use self::rows::{Export, Writer};
 use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
@@ -19,14 +20,15 @@ use netto_log::read::{Files, Findings, SeriesItem};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_questions::cpus::CpuSet;
+use netto_questions::table::Table;
 use netto_questions::times::{self, Moment, Wanted};
 
 mod csv;
 mod html;
 mod json;
-mod long_form;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod rows;
 mod source;
 mod svg;
 mod table;
@@ -47,8 +49,8 @@ pub struct ReportArgs {
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<PathBuf>,
     /// Format of the output: table (one screen), json (the same, for programs), html (the
-    /// dashboard, in one file), svg (a picture), csv or parquet (every interval, CPU and
-    /// component), or folded (sampled stacks, for flame graph tools)
+    /// dashboard, in one file), svg (a picture), csv or parquet (a table of every interval, see
+    /// --table), or folded (sampled stacks, for flame graph tools)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -77,6 +79,14 @@ pub struct ReportArgs {
     /// Only this component and its parts, such as rx_softirq; `netto list` names all
     #[arg(long, value_name = "COMPONENT", value_parser = known_component)]
     pub component: Option<String>,
+    /// Which table is written as csv or parquet: components (by interval, CPU and component) or
+    /// what another instrument measured; an unknown one names all that there are. `all`: a file
+    /// for each, in the folder --output [default: components]
+    #[arg(long, value_name = "TABLE")]
+    pub table: Option<String>,
+    /// Rows of csv and parquet cover so much time instead of an interval: 10s, 5m
+    #[arg(long, value_name = "LENGTH", value_parser = step_ns)]
+    pub step: Option<u64>,
     /// Read every interval instead of the log's sums of five minutes: slower, with the same
     /// figures, but finds all damage
     #[arg(long)]
@@ -93,9 +103,9 @@ pub enum Format {
     Table,
     /// The same for programs
     Json,
-    /// Every interval, CPU and component as text
+    /// A table of every interval as text
     Csv,
-    /// Every interval, CPU and component as a Parquet file
+    /// A table of every interval as a Parquet file
     Parquet,
     /// The dashboard in one file
     Html,
@@ -103,6 +113,14 @@ pub enum Format {
     Svg,
     /// Stacks for flame graph tools
     Folded,
+}
+
+/// A length of time that is not 0.
+fn step_ns(text: &str) -> Result<u64, String> {
+    match times::duration_ns(text)? {
+        0 => Err("a step takes some time, such as 10s".to_owned()),
+        ns => Ok(ns),
+    }
 }
 
 /// Checks that this netto knows a component's slug.
@@ -127,6 +145,10 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
                 .to_owned(),
         );
     }
+    let has_rows = matches!(args.format, Format::Csv | Format::Parquet);
+    if !has_rows && (args.table.is_some() || args.step.is_some()) {
+        return Outcome::Usage("--table and --step go with --format csv or parquet".to_owned());
+    }
     let zone = TimeZone::system();
     let files = match Files::look(&args.logs) {
         Ok(files) => files,
@@ -147,7 +169,11 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
         cpus: args.cpus.as_ref(),
         every_interval: args.every_interval,
     };
-    match report(args, features, &source, &zone) {
+    let export = match has_rows.then(|| Export::of(features, args)).transpose() {
+        Ok(export) => export,
+        Err(error) => return Outcome::Usage(error),
+    };
+    match report(args, (features, export), &source, &zone) {
         Ok(()) => Outcome::Done,
         Err(error) if is_closed_pipe(&error) => Outcome::Done,
         Err(error) => Outcome::Failed(error),
@@ -156,21 +182,24 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
 
 fn report(
     args: &ReportArgs,
-    features: &[Feature],
+    (features, export): (&[Feature], Option<Export<'_>>),
     source: &Source<'_>,
     zone: &TimeZone,
 ) -> anyhow::Result<()> {
+    if let Some(export) = export {
+        let findings = export.write(source)?;
+        warn(&findings);
+        return Ok(());
+    }
     let component = args.component.as_deref();
     let findings = match args.format {
-        Format::Csv => csv::write(source, component, args.output.as_deref())?,
-        Format::Parquet => parquet(source, component, args)?,
         Format::Folded => folded(source, args)?,
         Format::Html => {
             let (text, findings) = html::text(source, zone)?;
             write(args, &text)?;
             findings
         }
-        Format::Table | Format::Json | Format::Svg => {
+        _ => {
             let (summary, strip, parts, findings) = summed_up(source, component, features, zone)?;
             let text = match args.format {
                 Format::Json => json::text(&summary, &findings, &parts)?,
@@ -187,12 +216,17 @@ fn report(
     };
     // The table includes them.
     if args.format != Format::Table {
-        for problem in troubles(&findings) {
-            // If standard error is closed, nobody reads warnings.
-            let _ = writeln!(std::io::stderr(), "warning: {problem}");
-        }
+        warn(&findings);
     }
     Ok(())
+}
+
+/// Says what is damaged.
+fn warn(findings: &Findings) {
+    for problem in troubles(findings) {
+        // If standard error is closed, nobody reads warnings.
+        let _ = writeln!(std::io::stderr(), "warning: {problem}");
+    }
 }
 
 fn write(args: &ReportArgs, text: &str) -> anyhow::Result<()> {
@@ -264,16 +298,12 @@ fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(
-    source: &Source<'_>,
-    component: Option<&str>,
-    args: &ReportArgs,
-) -> anyhow::Result<Findings> {
-    parquet::write(source, component, args.output.as_deref())
+fn parquet(output: Output, table: &Table) -> anyhow::Result<Box<dyn Writer>> {
+    Ok(Box::new(parquet::File::new(output, table)?))
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_: &Source<'_>, _: Option<&str>, _: &ReportArgs) -> anyhow::Result<Findings> {
+fn parquet(_: Output, _: &Table) -> anyhow::Result<Box<dyn Writer>> {
     anyhow::bail!(
         "this netto was built without Parquet: build it with the cargo feature `parquet`, \
          or take --format csv"

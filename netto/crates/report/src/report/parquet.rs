@@ -1,220 +1,237 @@
-//! The long form as a Parquet file, written in row groups, so that memory does not grow with the
-//! log. The schema has the types, the metadata the host.
+//! A table as a Parquet file, written in row groups, so that memory does not grow with the log. The
+//! schema has the types, the metadata the host.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use metrics_common::Info;
-use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
 
-use super::long_form::{LongForm, Row};
-use super::source::{Source, about};
+use super::rows::{Writer, columns};
+use super::source::about;
 use crate::output::Output;
-use netto_log::read::{Findings, SeriesItem};
-
-/// The columns and their types. Numbers that cannot be negative have unsigned types.
-const SCHEMA: &str = "
-    message netto {
-        required int64 time (TIMESTAMP(NANOS, true));
-        required int64 interval_ns (INTEGER(64, false));
-        required int32 cpu (INTEGER(32, false));
-        required binary component (STRING);
-        optional binary parent (STRING);
-        required int64 cpu_ns (INTEGER(64, false));
-        optional int32 samples (INTEGER(32, false));
-        optional int64 entries (INTEGER(64, false));
-    }";
+use netto_questions::table::{Cell, Column, Table, Values};
 
 /// Rows of a group: some megabytes in memory.
 const ROWS_IN_GROUP: usize = 1 << 17;
-
-/// Writes all rows of a series, as they are read.
-pub(super) fn write(
-    source: &Source<'_>,
-    component: Option<&str>,
-    path: Option<&Path>,
-) -> anyhow::Result<Findings> {
-    let output = Output::to(path)?;
-    if output.is_terminal() {
-        anyhow::bail!("a Parquet file cannot be written to a terminal: use --output FILE");
-    }
-    let schema = Arc::new(parse_message_type(SCHEMA).context("the schema is wrong")?);
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .build();
-    let mut writer =
-        SerializedFileWriter::new(output, schema, Arc::new(properties)).context(CANNOT)?;
-    let mut form = LongForm::of(component);
-    let mut group = Group::default();
-    let mut has_metadata = false;
-    let findings = source.for_each(|entry| {
-        match entry {
-            SeriesItem::Described(info) => {
-                if !has_metadata {
-                    for (key, value) in metadata(&info)? {
-                        writer.append_key_value_metadata(KeyValue::new(key, value));
-                    }
-                    has_metadata = true;
-                }
-                form.describe(info);
-            }
-            SeriesItem::Interval(snapshot) => {
-                for row in form.rows(&snapshot) {
-                    group.push(&row);
-                    if group.times.len() == ROWS_IN_GROUP {
-                        group.write(writer.next_row_group().context(CANNOT)?)?;
-                    }
-                }
-            }
-            SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
-        }
-        Ok(())
-    })?;
-    if !group.times.is_empty() {
-        group.write(writer.next_row_group().context(CANNOT)?)?;
-    }
-    let output = writer.into_inner().context(CANNOT)?;
-    output.finish()?;
-    Ok(findings)
-}
+/// Nanoseconds of a time's unit: microseconds, which every reader can calculate with.
+const TIME_UNIT_NS: u64 = 1_000;
 
 const CANNOT: &str = "cannot write the Parquet file";
 
-/// The host and the methods of measurement, from the first interval.
-fn metadata(info: &Arc<Info>) -> anyhow::Result<Vec<(String, String)>> {
-    let mut all: Vec<(String, String)> = about(info)
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-    let components = serde_json::to_string(&info.components)?;
-    all.push(("netto_components".to_owned(), components));
-    Ok(all)
+/// The file of a table.
+pub(super) struct File {
+    writer: SerializedFileWriter<Output>,
+    group: Group,
 }
 
-/// Rows by column.
-#[derive(Default)]
-struct Group {
-    times: Vec<i64>,
-    intervals: Vec<i64>,
-    cpus: Vec<i32>,
-    components: Vec<ByteArray>,
-    parents: Optional<ByteArray>,
-    cpu_ns: Vec<i64>,
-    samples: Optional<i32>,
-    entries: Optional<i64>,
-    /// Slugs in use; rows share their bytes.
-    slugs: HashMap<String, ByteArray>,
-}
-
-/// A column with optional values.
-struct Optional<T> {
-    values: Vec<T>,
-    /// 1 for a value, 0 for none.
-    levels: Vec<i16>,
-}
-
-impl<T> Default for Optional<T> {
-    fn default() -> Self {
-        Optional {
-            values: Vec::new(),
-            levels: Vec::new(),
+impl File {
+    /// Empty.
+    ///
+    /// # Errors
+    /// If the output is a terminal or cannot be written.
+    pub(super) fn new(output: Output, table: &Table) -> anyhow::Result<Self> {
+        if output.is_terminal() {
+            anyhow::bail!("a Parquet file cannot be written to a terminal: use --output FILE");
         }
-    }
-}
-
-impl<T> Optional<T> {
-    fn push(&mut self, value: Option<T>) {
-        self.levels.push(i16::from(value.is_some()));
-        self.values.extend(value);
-    }
-
-    fn clear(&mut self) {
-        self.values.clear();
-        self.levels.clear();
-    }
-}
-
-impl Group {
-    /// Unsigned numbers are stored in the bits of signed ones, as the format requires.
-    fn push(&mut self, row: &Row<'_>) {
-        self.times
-            .push(i64::try_from(row.time_unix_ns).unwrap_or(i64::MAX));
-        self.intervals.push(row.interval_ns.cast_signed());
-        self.cpus.push(row.cpu.cast_signed());
-        let component = self.slug(row.slug);
-        self.components.push(component);
-        let parent = row.parent.map(|parent| self.slug(parent));
-        self.parents.push(parent);
-        self.cpu_ns.push(row.cpu_ns.cast_signed());
-        self.samples.push(row.samples.map(u32::cast_signed));
-        self.entries.push(row.entries.map(u64::cast_signed));
+        let fields = columns(table).map(field).collect::<Result<Vec<_>, _>>();
+        let schema = Type::group_type_builder("netto")
+            .with_fields(fields.context("the schema is wrong")?)
+            .build()
+            .context("the schema is wrong")?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .build();
+        Ok(File {
+            writer: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))
+                .context(CANNOT)?,
+            group: Group::of(columns(table)),
+        })
     }
 
-    fn slug(&mut self, slug: &str) -> ByteArray {
-        if let Some(known) = self.slugs.get(slug) {
-            return known.clone();
-        }
-        let bytes = ByteArray::from(slug);
-        self.slugs.insert(slug.to_owned(), bytes.clone());
-        bytes
-    }
-
-    /// Writes the rows, and removes them.
-    fn write(&mut self, mut group: SerializedRowGroupWriter<'_, Output>) -> anyhow::Result<()> {
-        for column in 0.. {
-            let Some(mut writer) = group.next_column().context(CANNOT)? else {
-                break;
-            };
-            let of = |values: &[i64], levels: Option<&[i16]>, writer: &mut _| {
-                typed::<Int64Type>(writer, values, levels)
-            };
-            match column {
-                0 => of(&self.times, None, &mut writer),
-                1 => of(&self.intervals, None, &mut writer),
-                2 => typed::<Int32Type>(&mut writer, &self.cpus, None),
-                3 => typed::<ByteArrayType>(&mut writer, &self.components, None),
-                4 => {
-                    let parents = &self.parents;
-                    typed::<ByteArrayType>(&mut writer, &parents.values, Some(&parents.levels))
-                }
-                5 => of(&self.cpu_ns, None, &mut writer),
-                6 => {
-                    let samples = &self.samples;
-                    typed::<Int32Type>(&mut writer, &samples.values, Some(&samples.levels))
-                }
-                _ => of(
-                    &self.entries.values,
-                    Some(&self.entries.levels),
-                    &mut writer,
-                ),
-            }
-            .context(CANNOT)?;
+    fn end_group(&mut self) -> anyhow::Result<()> {
+        let mut group = self.writer.next_row_group().context(CANNOT)?;
+        for column in &self.group.columns {
+            let writer = group.next_column().context(CANNOT)?;
+            let mut writer = writer.context("the schema lacks a column")?;
+            column.write(&mut writer).context(CANNOT)?;
             writer.close().context(CANNOT)?;
         }
         group.close().context(CANNOT)?;
-        self.times.clear();
-        self.intervals.clear();
-        self.cpus.clear();
-        self.components.clear();
-        self.parents.clear();
-        self.cpu_ns.clear();
-        self.samples.clear();
-        self.entries.clear();
-        // A foreign log may have any number of names.
-        self.slugs.clear();
+        self.group.clear();
         Ok(())
     }
 }
 
-fn typed<T: parquet::data_type::DataType>(
-    writer: &mut parquet::file::writer::SerializedColumnWriter<'_>,
+/// The form of a column.
+fn field(column: &Column) -> parquet::errors::Result<Arc<Type>> {
+    let (physical, logical) = match column.values {
+        Values::Count => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        Values::Number => (Physical::DOUBLE, None),
+        Values::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Values::Time => (
+            Physical::INT64,
+            Some(LogicalType::timestamp(true, TimeUnit::MICROS)),
+        ),
+    };
+    let repetition = match column.is_optional {
+        true => Repetition::OPTIONAL,
+        false => Repetition::REQUIRED,
+    };
+    let field = Type::primitive_type_builder(column.name, physical)
+        .with_repetition(repetition)
+        .with_logical_type(logical)
+        .build()?;
+    Ok(Arc::new(field))
+}
+
+impl Writer for File {
+    /// The host and the methods of measurement, from the first interval.
+    fn describe(&mut self, info: &Arc<Info>) -> anyhow::Result<()> {
+        let components = serde_json::to_string(&info.components)?;
+        let about = about(info).into_iter();
+        let about = about.map(|(key, value)| (key.to_owned(), value));
+        for (key, value) in about.chain([("netto_components".to_owned(), components)]) {
+            self.writer
+                .append_key_value_metadata(KeyValue::new(key, value));
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()> {
+        self.group.push(first.iter().chain(cells));
+        match self.group.rows {
+            ROWS_IN_GROUP => self.end_group(),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        if self.group.rows > 0 {
+            self.end_group()?;
+        }
+        self.writer.into_inner().context(CANNOT)?.finish()
+    }
+}
+
+/// Rows by column.
+struct Group {
+    columns: Vec<Cells>,
+    rows: usize,
+    /// Texts in use; rows share their bytes.
+    texts: HashMap<String, ByteArray>,
+}
+
+/// The cells of a column.
+struct Cells {
+    values: Stored,
+    /// Of an optional column: 1 for a value, 0 for none.
+    levels: Option<Vec<i16>>,
+}
+
+/// The values of a column, as they are stored.
+enum Stored {
+    /// Unsigned numbers, in the bits of signed ones, as the format requires; times.
+    Integers(Vec<i64>),
+    Numbers(Vec<f64>),
+    Texts(Vec<ByteArray>),
+}
+
+impl Group {
+    fn of<'a>(columns: impl Iterator<Item = &'a Column>) -> Self {
+        let cells = |column: &Column| Cells {
+            values: match column.values {
+                Values::Count | Values::Time => Stored::Integers(Vec::new()),
+                Values::Number => Stored::Numbers(Vec::new()),
+                Values::Text => Stored::Texts(Vec::new()),
+            },
+            levels: column.is_optional.then(Vec::new),
+        };
+        Group {
+            columns: columns.map(cells).collect(),
+            rows: 0,
+            texts: HashMap::new(),
+        }
+    }
+
+    fn push<'a>(&mut self, cells: impl Iterator<Item = &'a Cell<'a>>) {
+        self.rows += 1;
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            if let Some(levels) = &mut column.levels {
+                levels.push(i16::from(*cell != Cell::Absent));
+                if *cell == Cell::Absent {
+                    continue;
+                }
+            }
+            match (&mut column.values, cell) {
+                (Stored::Integers(values), Cell::Count(count)) => values.push(count.cast_signed()),
+                (Stored::Integers(values), Cell::Time(ns)) => {
+                    // A time of 64 bits in microseconds is below the largest signed number.
+                    values.push((ns / TIME_UNIT_NS).cast_signed());
+                }
+                (Stored::Numbers(values), Cell::Number(number)) => values.push(*number),
+                (Stored::Texts(values), Cell::Text(text)) => {
+                    values.push(shared(&mut self.texts, text));
+                }
+                (values, cell) => {
+                    debug_assert!(false, "{cell:?} is no value of its column");
+                    // A column of another length would make the file unreadable.
+                    match values {
+                        Stored::Integers(values) => values.push(0),
+                        Stored::Numbers(values) => values.push(f64::NAN),
+                        Stored::Texts(values) => values.push(ByteArray::from("")),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes the rows.
+    fn clear(&mut self) {
+        self.rows = 0;
+        // A foreign log may have any number of names.
+        self.texts.clear();
+        for column in &mut self.columns {
+            if let Some(levels) = &mut column.levels {
+                levels.clear();
+            }
+            match &mut column.values {
+                Stored::Integers(values) => values.clear(),
+                Stored::Numbers(values) => values.clear(),
+                Stored::Texts(values) => values.clear(),
+            }
+        }
+    }
+}
+
+fn shared(texts: &mut HashMap<String, ByteArray>, text: &str) -> ByteArray {
+    if let Some(known) = texts.get(text) {
+        return known.clone();
+    }
+    let bytes = ByteArray::from(text);
+    texts.insert(text.to_owned(), bytes.clone());
+    bytes
+}
+
+impl Cells {
+    fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> parquet::errors::Result<usize> {
+        let levels = self.levels.as_deref();
+        match &self.values {
+            Stored::Integers(values) => typed::<Int64Type>(writer, values, levels),
+            Stored::Numbers(values) => typed::<DoubleType>(writer, values, levels),
+            Stored::Texts(values) => typed::<ByteArrayType>(writer, values, levels),
+        }
+    }
+}
+
+fn typed<T: DataType>(
+    writer: &mut SerializedColumnWriter<'_>,
     values: &[T::T],
     levels: Option<&[i16]>,
 ) -> parquet::errors::Result<usize> {

@@ -1,0 +1,27 @@
+//! The CPU time by mode, as a table.
+
+use netto_questions::table::{Cell, Column, Table, each_cpu};
+
+/// A row for each CPU.
+pub const TABLES: &[Table] = &[Table {
+    name: "modes",
+    columns: &[
+        Column::count("cpu"),
+        Column::count("user_ns"),
+        Column::count("nice_ns"),
+        Column::count("system_ns"),
+        Column::count("idle_ns"),
+        Column::count("iowait_ns"),
+        Column::count("irq_ns"),
+        Column::count("softirq_ns"),
+        Column::count("steal_ns"),
+    ],
+    rows: |_, snapshot, rows| {
+        let Some(modes) = &snapshot.sections.modes else {
+            return;
+        };
+        each_cpu(snapshot, rows, |column| {
+            Some(modes.cpus.get(column)?.values().map(Cell::Count))
+        });
+    },
+}];

@@ -1,0 +1,327 @@
+//! The export of tables as rows: which ones, of which component, in which steps. Their columns are
+//! the features', their encoding that of [`super::csv`] and [`super::parquet`].
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use metrics_common::{Info, Snapshot};
+use netto_feature::instruments::Feature;
+use netto_log::read::{Findings, SeriesItem};
+use netto_questions::table::{Cell, Column, Table, Values};
+
+use super::Format;
+use super::source::Source;
+use crate::output::Output;
+
+/// The table that is exported unless another one is named.
+pub(super) const USUAL: &str = "components";
+/// The name of all tables together.
+const ALL: &str = "all";
+/// The column that `--component` is about.
+const COMPONENT: &str = "component";
+
+/// The columns that every table begins with: end and length of the interval.
+pub(super) const FIRST_COLUMNS: [Column; 2] = [Column::time("time"), Column::count("interval_ns")];
+
+/// The columns of a table.
+pub(super) fn columns(table: &Table) -> impl Iterator<Item = &Column> {
+    FIRST_COLUMNS.iter().chain(table.columns)
+}
+
+/// What is exported, and where to.
+#[derive(Debug)]
+pub(super) struct Export<'a> {
+    tables: Vec<&'static Table>,
+    /// A folder if all tables are exported.
+    output: Option<&'a Path>,
+    component: Option<&'a str>,
+    step_ns: Option<u64>,
+    format: Format,
+}
+
+/// Takes the rows of one table.
+pub(super) trait Writer {
+    /// Writes the description of the host; called once, before the rows.
+    fn describe(&mut self, info: &Arc<Info>) -> anyhow::Result<()>;
+
+    /// Writes a row: the first columns of every table, and the table's own.
+    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()>;
+
+    /// Completes the file.
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+impl<'a> Export<'a> {
+    /// What these options ask for.
+    ///
+    /// # Errors
+    /// Why that is not possible, for people.
+    pub(super) fn of(
+        features: &[Feature],
+        args: &'a super::ReportArgs,
+    ) -> Result<Export<'a>, String> {
+        let known = || features.iter().flat_map(|feature| feature.tables);
+        let name = args.table.as_deref().unwrap_or(USUAL);
+        let tables: Vec<&Table> = known()
+            .filter(|table| name == ALL || table.name == name)
+            .collect();
+        if tables.is_empty() {
+            let names: Vec<&str> = known().map(|table| table.name).collect();
+            return Err(format!(
+                "there is no table {name:?}; there are {} and all",
+                names.join(", ")
+            ));
+        }
+        if name == ALL && args.output.is_none() {
+            return Err(
+                "--table all writes a file for each table: name a folder with --output".to_owned(),
+            );
+        }
+        let has_components = tables.iter().any(|table| of_components(table).is_some());
+        if args.component.is_some() && !has_components {
+            return Err(format!(
+                "--component does not go with --table {name}, which has no components"
+            ));
+        }
+        Ok(Export {
+            tables,
+            output: args.output.as_deref(),
+            component: args.component.as_deref(),
+            step_ns: args.step,
+            format: args.format,
+        })
+    }
+
+    /// Writes all rows of a series, as they are read.
+    pub(super) fn write(&self, source: &Source<'_>) -> anyhow::Result<Findings> {
+        let mut writers = Vec::new();
+        for table in &self.tables {
+            writers.push((*table, self.writer(table)?));
+        }
+        let mut rows = Rows {
+            writers,
+            component: self.component,
+            info: None,
+            wanted: HashSet::new(),
+        };
+        let mut step = Step::new(self.step_ns);
+        let findings = source.for_each(|entry| {
+            match entry {
+                SeriesItem::Described(info) => {
+                    // The sum of an open step is in terms of the earlier description.
+                    if let Some(sum) = step.end() {
+                        rows.interval(&sum)?;
+                    }
+                    rows.describe(info)?;
+                }
+                SeriesItem::Interval(snapshot) => {
+                    if let Some(sum) = step.add(*snapshot) {
+                        rows.interval(&sum)?;
+                    }
+                }
+                SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
+            }
+            Ok(())
+        })?;
+        if let Some(sum) = step.end() {
+            rows.interval(&sum)?;
+        }
+        for (_, writer) in rows.writers {
+            writer.finish()?;
+        }
+        Ok(findings)
+    }
+
+    /// The writer of a table, in its file.
+    fn writer(&self, table: &'static Table) -> anyhow::Result<Box<dyn Writer>> {
+        let path = match (self.output, self.tables.len()) {
+            (Some(folder), 2..) => Some(self.file_in(folder, table)?),
+            (path, _) => path.map(Path::to_owned),
+        };
+        let output = Output::to(path.as_deref())?;
+        match self.format {
+            Format::Parquet => super::parquet(output, table),
+            _ => Ok(Box::new(super::csv::Csv::new(output, table))),
+        }
+    }
+
+    fn file_in(&self, folder: &Path, table: &Table) -> anyhow::Result<PathBuf> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        let ending = match self.format {
+            Format::Parquet => "parquet",
+            _ => "csv",
+        };
+        Ok(folder.join(format!("{}.{ending}", table.name)))
+    }
+}
+
+/// Which column of a table has its component.
+fn of_components(table: &Table) -> Option<usize> {
+    let mut columns = table.columns.iter();
+    columns.position(|column| column.name == COMPONENT && column.values == Values::Text)
+}
+
+/// Writes the rows of intervals.
+struct Rows<'a> {
+    writers: Vec<(&'static Table, Box<dyn Writer>)>,
+    component: Option<&'a str>,
+    info: Option<Arc<Info>>,
+    /// The slugs of that component and of its parts.
+    wanted: HashSet<String>,
+}
+
+impl Rows<'_> {
+    /// Sets the meaning of the following intervals.
+    fn describe(&mut self, info: Arc<Info>) -> anyhow::Result<()> {
+        if self.info.is_none() {
+            for (_, writer) in &mut self.writers {
+                writer.describe(&info)?;
+            }
+        }
+        if let Some(component) = self.component {
+            self.wanted = with_parts(&info, component);
+        }
+        self.info = Some(info);
+        Ok(())
+    }
+
+    fn interval(&mut self, snapshot: &Snapshot) -> anyhow::Result<()> {
+        let Some(info) = self.info.clone() else {
+            return Ok(());
+        };
+        let first = [
+            Cell::Time(snapshot.time_unix_ns),
+            Cell::Count(snapshot.interval_ns),
+        ];
+        let (component, wanted) = (self.component, &self.wanted);
+        for (table, writer) in &mut self.writers {
+            let filter = component.and_then(|_| of_components(table));
+            let mut failed = Ok(());
+            (table.rows)(&info, snapshot, &mut |cells| {
+                let is_wanted = match filter.map(|column| cells[column]) {
+                    Some(Cell::Text(slug)) => wanted.contains(slug),
+                    Some(_) => false,
+                    None => true,
+                };
+                if failed.is_ok() && is_wanted {
+                    failed = writer.row(&first, cells);
+                }
+            });
+            failed?;
+        }
+        Ok(())
+    }
+}
+
+/// The slugs of a component and of its parts.
+fn with_parts(info: &Info, component: &str) -> HashSet<String> {
+    let mut wanted = HashSet::from([component.to_owned()]);
+    // A part may precede its whole; each round finds those one level deeper.
+    loop {
+        let known = wanted.len();
+        for own in &info.components {
+            let parent = own.parent.as_deref();
+            if parent.is_some_and(|parent| wanted.contains(parent)) {
+                wanted.insert(own.slug.clone());
+            }
+        }
+        if wanted.len() == known {
+            return wanted;
+        }
+    }
+}
+
+/// Adds the intervals of a step: those that end within a multiple of its length since the Unix epoch.
+struct Step {
+    length_ns: Option<u64>,
+    sum: Option<Snapshot>,
+}
+
+impl Step {
+    /// Without a length, each interval is a step.
+    fn new(length_ns: Option<u64>) -> Self {
+        Step {
+            length_ns,
+            sum: None,
+        }
+    }
+
+    /// The number of the step in which an interval ends.
+    fn number(length_ns: u64, snapshot: &Snapshot) -> u64 {
+        snapshot.time_unix_ns.saturating_sub(1) / length_ns
+    }
+
+    /// Adds an interval; the step before, if it begins another one.
+    fn add(&mut self, snapshot: Snapshot) -> Option<Snapshot> {
+        let Some(length_ns) = self.length_ns else {
+            return Some(snapshot);
+        };
+        match &mut self.sum {
+            Some(sum) if Self::number(length_ns, sum) == Self::number(length_ns, &snapshot) => {
+                sum.add(&snapshot);
+                None
+            }
+            sum => {
+                let before = sum.replace(snapshot)?;
+                Some(Self::ended(length_ns, before))
+            }
+        }
+    }
+
+    /// The step under way.
+    fn end(&mut self) -> Option<Snapshot> {
+        let length_ns = self.length_ns?;
+        Some(Self::ended(length_ns, self.sum.take()?))
+    }
+
+    /// The time of a step is its end, so that those of several hosts are equal.
+    fn ended(length_ns: u64, sum: Snapshot) -> Snapshot {
+        let end = (Self::number(length_ns, &sum) + 1).saturating_mul(length_ns);
+        Snapshot {
+            time_unix_ns: end,
+            ..sum
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture;
+
+    use super::*;
+
+    #[test]
+    fn a_component_brings_its_parts() {
+        let info = fixture::info();
+        let wanted = with_parts(&info, "rx_softirq");
+        assert!(wanted.contains("rx_softirq") && wanted.contains("gro"));
+        assert!(!wanted.contains("network") && !wanted.contains("tx_syscall"));
+    }
+
+    #[test]
+    fn intervals_that_end_within_a_step_are_one_row_and_its_time_is_its_end() {
+        let interval = |time_unix_ns| Snapshot {
+            time_unix_ns,
+            interval_ns: 5,
+            ..Snapshot::default()
+        };
+        let mut step = Step::new(Some(10));
+        let mut ended = Vec::new();
+        for time in [5, 10, 15, 35] {
+            ended.extend(step.add(interval(time)));
+        }
+        ended.extend(step.end());
+        let ended: Vec<_> = ended
+            .iter()
+            .map(|own| (own.time_unix_ns, own.interval_ns))
+            .collect();
+        assert_eq!(ended, [(10, 10), (20, 5), (40, 5)]);
+
+        let mut each = Step::new(None);
+        assert_eq!(each.add(interval(7)), Some(interval(7)));
+        assert_eq!(each.end(), None);
+    }
+}
