@@ -16,6 +16,9 @@ pub trait Sums {
     fn capacity_ns(&self) -> u64;
     /// The factor by which sampled softirq time was multiplied.
     fn softirq_correction(&self) -> Option<Correction>;
+    /// The variance of the RX softirq's time, nanoseconds × milliseconds, where it was found by the
+    /// length of softirqs that were timed in windows.
+    fn received_ns_ms(&self) -> Option<u64>;
     /// Number of samples that all CPUs would have taken at the rate of the least sampled CPU;
     /// `None` if unknown.
     fn room(&self) -> Option<u64>;
@@ -37,6 +40,10 @@ impl Sums for Snapshot {
 
     fn softirq_correction(&self) -> Option<Correction> {
         self.cost().softirq_correction
+    }
+
+    fn received_ns_ms(&self) -> Option<u64> {
+        self.cost().received_ns_ms
     }
 
     fn room(&self) -> Option<u64> {
@@ -84,6 +91,8 @@ pub const UNSEEN_OF_SOFTIRQS: f64 = 0.18;
 /// compilers, receives were 45 % less by ticks than by perf's clock, sends up to 30 % more.
 pub const IN_STEP: f64 = 0.5;
 
+const NS_PER_MS: f64 = 1e6;
+
 /// Lowest ratio of a CPU's actual sampling rate to the requested one.
 const LEAST_SAMPLED: f64 = 0.93;
 
@@ -100,6 +109,8 @@ const LEAST_SAMPLED: f64 = 0.93;
 /// - A softirq found by samples alone has an upper margin for the time that samples miss
 ///   ([`UNSEEN_OF_SOFTIRQS`]), or, if it was corrected, the uncertainty of the correction.
 ///   The latter is also that of each of its parts.
+/// - The RX softirq, if its time was found by those that were timed in windows, has the variance that
+///   was stated with it, and a part of it that of the whole besides that of its share.
 /// - What the scheduler's ticks alone find may also be met too rarely or too often ([`IN_STEP`]),
 ///   unless a correction says by how much.
 ///
@@ -118,7 +129,12 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
         KindName::Sampled | KindName::Remainder => {
             let whole = parent()?;
             let whole_ns = sums.total_ns(whole)?;
-            if is_sampled(&info.components[whole]) {
+            let share = || Some(wilson(ratio(own_ns, whole_ns), sums.samples(whole)?));
+            if let Some(off_ns) = counted_off_ns(info, sums, whole) {
+                let (low, high) = share()?;
+                let least_ns = (whole_ns as f64 - off_ns).max(0.0);
+                (low * least_ns, high * (whole_ns as f64 + off_ns))
+            } else if is_sampled(&info.components[whole]) {
                 let (low, high) = counted(info, sums, whole, own_ns)?;
                 let correction = sums.softirq_correction();
                 let step = in_step(info, correction, whole);
@@ -133,9 +149,13 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
                 };
                 (low, high)
             } else {
-                let (low, high) = wilson(ratio(own_ns, whole_ns), sums.samples(whole)?);
+                let (low, high) = share()?;
                 (low * whole_ns as f64, high * whole_ns as f64)
             }
+        }
+        KindName::Timed if counted_off_ns(info, sums, component).is_some() => {
+            let off_ns = counted_off_ns(info, sums, component)?;
+            ((own_ns as f64 - off_ns).max(0.0), own_ns as f64 + off_ns)
         }
         KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>
@@ -163,6 +183,14 @@ pub fn systematic(info: &Info, correction: Option<Correction>, component: usize)
     let step = in_step(info, correction, component);
     let miscorrected = correction.map_or(0.0, |_| unseen(info, correction, component));
     (1.0 + miscorrected) * (1.0 + step) - 1.0
+}
+
+/// How far the time of an event may be off that was found by the number of softirqs, nanoseconds.
+fn counted_off_ns(info: &Info, sums: &impl Sums, row: usize) -> Option<f64> {
+    let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
+    let is_received = matches!(component, Some(Kind::Timed(Source::NET_RX, _)));
+    let variance = sums.received_ns_ms().filter(|_| is_received)?;
+    Some(Z * (variance as f64 * NS_PER_MS).sqrt())
 }
 
 /// The interval of work that is found by samples alone, or of a part of it; `own_ns` is its
@@ -445,6 +473,35 @@ mod tests {
             assert!((found - expected).abs() < 1e-9, "{found}");
         }
         assert_eq!(systematic(&crate::fixture::info(), None, row), 0.0);
+    }
+
+    #[test]
+    fn a_softirq_that_was_counted_is_as_uncertain_as_the_length_of_those_that_were_timed() {
+        let (info, mut snapshot) = seen_by_no_sample(Some(20));
+        let [row, part] = ["rx_softirq", "tc_classify"].map(|slug| index_of(slug).unwrap());
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        for (row, ns, samples) in [(row, 900_000_000, 8), (part, 300_000_000, 4)] {
+            cost.components[row] = Some(vec![ns, 0]);
+            cost.samples[row] = Some(vec![samples, 0]);
+        }
+        let by_samples = of_component(&info, &snapshot, row).unwrap();
+        // A standard deviation of 40 ms.
+        snapshot.sections.cost.as_mut().unwrap().received_ns_ms = Some(1_600_000_000);
+        let (low, high) = of_component(&info, &snapshot, row).unwrap();
+        assert!(low > 820_000_000 && high < 980_000_000, "{low} … {high}");
+        assert!(high - low < (by_samples.1 - by_samples.0) / 3);
+        let (low, high) = of_component(&info, &snapshot, part).unwrap();
+        let (least, most) = wilson(1.0 / 3.0, 8);
+        assert!((low as f64) < least * 9e8 && high as f64 > most * 9e8);
+        // That of the sum of two is the root of the sum of their squares.
+        let more = snapshot.clone();
+        snapshot.add(&more);
+        let (low, high) = of_component(&info, &snapshot, row).unwrap();
+        let width = (high - low) as f64 / 2.0;
+        assert!(
+            (width / (Z * 40e6 * 2f64.sqrt()) - 1.0).abs() < 0.01,
+            "{width}"
+        );
     }
 
     #[test]

@@ -55,6 +55,7 @@ prop_compose! {
             stacks_lost: row(2),
             probe_missed: vec![seed; cpus],
             softirq_correction: power.map(|ratio| Correction { ratio, error_ratio: 0.1 }),
+            received_ns_ms: power.map(|_| seed),
             fewest_due: power.map(|_| seed),
         };
         let modes = Modes {

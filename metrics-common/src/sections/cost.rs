@@ -107,6 +107,10 @@ pub struct Cost {
     pub probe_missed: Vec<u64>,
     /// Already applied to the time of softirqs; `None` if they are timed, or it is unknown.
     pub softirq_correction: Option<Correction>,
+    /// The variance of the RX softirq's time, nanoseconds × milliseconds, as far as it was found by
+    /// the number of softirqs and the mean length of those that were timed in windows; `None` if
+    /// all or none were timed.
+    pub received_ns_ms: Option<u64>,
     /// Number of sample times in the interval on the least sampled CPU. CPUs without networking
     /// for long, which are sampled little or not at all, do not count. `None` if no other CPU was
     /// sampled, or it is unknown.
@@ -125,6 +129,7 @@ impl Cost {
         stacks_lost: Vec::new(),
         probe_missed: Vec::new(),
         softirq_correction: None,
+        received_ns_ms: None,
         fewest_due: None,
     };
 
@@ -162,6 +167,8 @@ pub struct CostWire {
     counts: Packed,
     probe_missed: Vec<u64>,
     softirq_correction: Option<Correction>,
+    #[serde(default)]
+    received_ns_ms: Option<u64>,
     fewest_due: Option<u64>,
 }
 
@@ -199,6 +206,7 @@ impl Section for Cost {
             counts: packed::pack(counts.into_iter()),
             probe_missed: self.probe_missed.clone(),
             softirq_correction: self.softirq_correction,
+            received_ns_ms: self.received_ns_ms,
             fewest_due: self.fewest_due,
         }
     }
@@ -223,6 +231,7 @@ impl Section for Cost {
             stacks_lost,
             probe_missed: wire.probe_missed,
             softirq_correction: wire.softirq_correction,
+            received_ns_ms: wire.received_ns_ms,
             fewest_due: wire.fewest_due,
         };
         Ok(cost)
@@ -276,6 +285,7 @@ impl Section for Cost {
             stacks_lost,
             probe_missed,
             softirq_correction,
+            received_ns_ms,
             fewest_due,
         } = self;
         columns.add_rows(components, &later.components);
@@ -300,6 +310,7 @@ impl Section for Cost {
         columns.add(stacks_taken, &later.stacks_taken);
         columns.add(stacks_lost, &later.stacks_lost);
         *softirq_correction = later.softirq_correction.or(*softirq_correction);
+        *received_ns_ms = sum_of_known(*received_ns_ms, later.received_ns_ms);
         *fewest_due = sum_of_known(*fewest_due, later.fewest_due);
         if probe_missed.len() < later.probe_missed.len() {
             probe_missed.resize(later.probe_missed.len(), 0);

@@ -220,6 +220,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
     let interval = Interval {
         length_ns: 2 * of_kind.iter().sum::<u64>() * PERIOD_NS,
         sample_period_ns: PERIOD_NS,
+        received: None,
     };
     let mut attribution = Attribution::default();
     let split = attribution.attribute(0, &capabilities, interval, &clock, &stacks);

@@ -73,6 +73,7 @@ impl Recording {
         let interval = Interval {
             length_ns: 4 * rx_ns,
             sample_period_ns: 1_000_000,
+            received: None,
         };
         let mut attribution = Attribution::default();
         let split = attribution.attribute(0, &capabilities, interval, &clock, &stacks);

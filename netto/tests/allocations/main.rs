@@ -116,6 +116,7 @@ impl Analysis {
         let interval = Interval {
             length_ns: INTERVAL_NS,
             sample_period_ns: 1_000_000,
+            received: None,
         };
         for cpu in 0..CPUS {
             let clock = self.deltas.growth(cpu, &self.clock, INTERVAL_NS);

@@ -13,6 +13,7 @@ pub mod found;
 pub mod groups;
 pub mod kernel_counts;
 pub mod long_softirqs;
+pub mod mean_length;
 pub mod mounts;
 pub mod netlink;
 pub mod pace;

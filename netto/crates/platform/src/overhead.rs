@@ -17,7 +17,7 @@ use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
 use netto_analysis::rates::{CpuInterval, NOTHING, Rates};
-use netto_analysis::sampling_windows::WindowLoad;
+use netto_analysis::sampling_windows::{SamplingWindows, WindowLoad};
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
 use netto_sys::reopenable::ReopenableFile;
@@ -30,9 +30,11 @@ mod taken;
 /// Interval of price measurements; a changed load brings the next one forward.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
-/// Interval at which sampled softirqs are timed for a moment, to learn the bias of samples: a tenth
-/// of a second in thirty.
-const MOMENTS_NS: u64 = 30_000_000_000;
+/// The part of the budget of which windows that time softirqs have what those of a group have.
+const SOFTIRQS_PART: f64 = 0.6;
+/// The part of the price of timing a softirq that lies between its two readings of the clock, as a
+/// ratio: some 90 of 270 ns, by what softirqs of one packet seemed to take longer (2026-11-26).
+const WITHIN_SOFTIRQ: f64 = 0.33;
 /// Ratio of the probes' cost to that at the last price measurement which counts as another load.
 const ANOTHER_LOAD: f64 = 2.0;
 /// How long after a sample its probes must be attached to find what it met, nanoseconds.
@@ -71,10 +73,9 @@ pub struct Overhead {
     window: Window,
     /// The bias of samples of softirqs.
     pub bias: Bias,
-    /// Earliest time at which softirqs may be timed for a moment, to learn it.
-    moment_ns: u64,
-    /// Length of the moments that ended in the interval.
-    moments_ns: u64,
+    /// Windows in which softirqs are timed while they are sampled otherwise: they tell the mean length
+    /// of softirqs, and that bias.
+    softirqs: SoftirqWindows,
     /// The existing groups: the plan's, and those registered by features.
     planned: GroupSet,
     groups: Groups,
@@ -101,6 +102,17 @@ pub struct Overhead {
     interrupt_ns: f64,
     /// Whether the user has been told that methods alternate.
     is_told: bool,
+}
+
+/// See [`Overhead::time_softirqs_in_windows`].
+#[derive(Debug, Default)]
+struct SoftirqWindows {
+    windows: SamplingWindows,
+    /// Number and length of those that ended in the interval.
+    ended: u32,
+    ended_ns: u64,
+    /// Softirqs of each CPU that were timed in the interval, by column.
+    timed: Vec<u64>,
 }
 
 /// Events counted by the kernel, read only while no probe counts them.
@@ -149,8 +161,7 @@ impl Overhead {
                 Some(_) => Bias::of_ticks(),
                 None => Bias::default(),
             },
-            moment_ns: 0,
-            moments_ns: 0,
+            softirqs: SoftirqWindows::default(),
             planned,
             groups: Groups::default(),
             may_go,
@@ -187,7 +198,7 @@ impl Overhead {
     pub fn softirqs_timed_ns(&self, interval_ns: u64) -> u64 {
         match self.timed.has(Group::Softirqs) {
             true => interval_ns,
-            false => self.moments_ns.min(interval_ns),
+            false => self.softirqs.ended_ns.min(interval_ns),
         }
     }
 
@@ -204,10 +215,14 @@ impl Overhead {
             _ => None,
         };
         self.kernel.switches = switches;
-        self.moments_ns = 0;
+        (self.softirqs.ended, self.softirqs.ended_ns) = (0, 0);
         for window in self.controller.take_windows() {
             if window.group == Group::Softirqs {
-                self.moments_ns += window.until_ns.saturating_sub(window.from_ns);
+                let own = &mut self.softirqs;
+                let (thread_ns, changes) = (window.switch_ns, window.changes);
+                own.windows.learn(thread_ns, changes, self.interrupt_ns);
+                own.ended += 1;
+                own.ended_ns += window.until_ns.saturating_sub(window.from_ns);
             }
             if let Some(own) = self.groups.of_mut(window.group) {
                 own.end_window(window, self.interrupt_ns);
@@ -220,6 +235,11 @@ impl Overhead {
     pub fn softirqs(&self, cpu: usize) -> Option<[u64; VECTORS]> {
         let (now, before) = (self.kernel.now.as_ref()?, self.kernel.baseline.as_ref()?);
         Some(now.since(before, cpu))
+    }
+
+    /// By how much a softirq is longer while it is timed, nanoseconds.
+    pub fn added_to_softirq_ns(&self) -> u64 {
+        (WITHIN_SOFTIRQ * self.prices.event_ns[Group::Softirqs.index()]) as u64
     }
 
     /// Records that a look has met networking on this CPU.
@@ -345,7 +365,7 @@ impl Overhead {
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(findings.interval_ns, paid);
         self.choose_probes(findings, &costs, now_ns, readers);
-        self.learn_bias(now_ns);
+        self.time_softirqs_in_windows(findings.interval_ns, &costs, now_ns);
         self.calibrate(findings, &costs, now_ns);
         let sampling_hz = self.choose_rates(findings, &costs, &taken, readers);
         let mut cpus = findings.cpus.iter();
@@ -366,11 +386,13 @@ impl Overhead {
         self.previous
             .resize(readers.possible_cpus, Reading::default());
         let mut costs = Vec::with_capacity(findings.cpus.len());
+        self.softirqs.timed.clear();
         for (column, &cpu) in findings.cpus.iter().enumerate() {
             let cpu = cpu as usize;
             let before = self.previous.get(cpu).copied().unwrap_or_default();
             let now = readers.clocks.read(cpu).unwrap_or(before);
             let counted = self.counted(column, cpu, &before, &now);
+            self.softirqs.timed.push(timed_softirqs(&before, &now));
             if let Some(previous) = self.previous.get_mut(cpu) {
                 *previous = now;
             }
@@ -414,7 +436,7 @@ impl Overhead {
         };
         let softirqs = match self.softirqs(cpu) {
             Some(counts) => counts.iter().sum(),
-            None => (1..=VECTORS as u8).map(growth).sum(),
+            None => timed_softirqs(before, now),
         };
         let timed = self.timed;
         let of = |group: Group, events: u64| timed.has(group).then_some(events);
@@ -452,6 +474,7 @@ impl Overhead {
             let of_cpu = |(column, costs): (usize, &GroupCosts)| match own {
                 _ if is_paid => costs[group.index()],
                 Some(own) => own.taken_in_windows_ns(column, event_ns),
+                None if group == Group::Softirqs => self.softirqs.taken_ns(column, event_ns),
                 None => 0,
             };
             let mut row: Vec<u64> = costs.iter().enumerate().map(of_cpu).collect();
@@ -583,13 +606,35 @@ impl Overhead {
         };
     }
 
-    /// While softirqs are sampled, times them for a moment now and then: the bias of samples is not
-    /// always the same.
-    fn learn_bias(&mut self, now_ns: u64) {
-        let is_sampled = self.planned.has(Group::Softirqs) && !self.timed.has(Group::Softirqs);
-        if is_sampled && now_ns >= self.moment_ns && !self.controller.is_busy() {
-            self.controller.attach_for_a_moment(Group::Softirqs);
-            self.moment_ns = now_ns + MOMENTS_NS;
+    /// While softirqs are sampled, times them in a part of each second.
+    fn time_softirqs_in_windows(&mut self, interval_ns: u64, costs: &[GroupCosts], now_ns: u64) {
+        if !self.planned.has(Group::Softirqs) || self.ordered.has(Group::Softirqs) {
+            return;
+        }
+        let most_ns = costs
+            .iter()
+            .map(|costs| costs[Group::Softirqs.index()])
+            .max();
+        let load = WindowLoad {
+            cost_ratio: most_ns.unwrap_or(0) as f64 / interval_ns.max(1) as f64,
+            sample_ns: None,
+            max_overhead_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
+        };
+        let (windows, phase) = (&mut self.softirqs.windows, self.random.ratio());
+        if let Some(window) = windows.next(now_ns, interval_ns, load, phase) {
+            let [after, length] = [window.after_ns, window.length_ns].map(Duration::from_nanos);
+            let sampling = WindowSampling::default();
+            self.controller
+                .attach_for_a_window(Group::Softirqs, after, length, sampling);
+        }
+    }
+
+    /// What the windows that time softirqs take of a CPU on which that would take this share if they
+    /// were always timed.
+    fn softirqs_ratio(&self, always: f64) -> f64 {
+        match self.timed.has(Group::Softirqs) {
+            true => 0.0,
+            false => self.softirqs.windows.ratio(always),
         }
     }
 
@@ -633,7 +678,8 @@ impl Overhead {
             let others = daemon
                 + self
                     .groups
-                    .probes_ratio(self.timed, &costs[column], interval_ns);
+                    .probes_ratio(self.timed, &costs[column], interval_ns)
+                + self.softirqs_ratio(costs[column][Group::Softirqs.index()] as f64 / interval_ns);
             let met = self.met.get_mut(cpu).map(std::mem::take);
             let interval = CpuInterval {
                 network_ratio: findings
@@ -652,4 +698,21 @@ impl Overhead {
         }
         Some(rates)
     }
+}
+
+impl SoftirqWindows {
+    /// What the windows of the interval took of the CPU in this column, nanoseconds.
+    fn taken_ns(&self, column: usize, event_ns: f64) -> u64 {
+        let timed = self.timed.get(column).copied().unwrap_or(0);
+        let interrupts_ns = f64::from(self.ended) * self.windows.interrupts_ns();
+        (timed as f64 * event_ns + interrupts_ns) as u64
+    }
+}
+
+/// Softirqs that the clock has timed between two readings.
+fn timed_softirqs(before: &Reading, now: &Reading) -> u64 {
+    let kinds = 1..=VECTORS;
+    kinds
+        .map(|kind| now.entries[kind].saturating_sub(before.entries[kind]))
+        .sum()
 }

@@ -149,6 +149,7 @@ impl Session {
                 .transpose()?,
             clocks.clone(),
             control.clone(),
+            plan.is_realtime,
         )?;
         let lanes = skel.maps.netto_lanes.as_fd();
         let lanes = lanes

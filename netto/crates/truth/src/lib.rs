@@ -49,12 +49,6 @@ impl Truth {
             let Some(values) = map.lookup_percpu(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let word = |bytes: &[u8], at: usize| {
-                let bytes = bytes
-                    .get(at..at + 8)
-                    .and_then(|bytes| bytes.try_into().ok());
-                bytes.map(u64::from_ne_bytes).context("a short entry")
-            };
             let mut ns = 0;
             for value in values {
                 ns += word(&value, 0)?;
@@ -68,4 +62,27 @@ impl Truth {
         }
         Ok(all)
     }
+
+    /// Time of these programs at the begins of softirqs and at their ends, nanoseconds: others that
+    /// time softirqs may take one of the two for a softirq's.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn own_ns(&self) -> anyhow::Result<[u64; 2]> {
+        let map = &self.skel.maps.truth_now;
+        let values = map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
+        let mut sums = [0; 2];
+        for value in values.context("no entry")? {
+            for (sum, at) in sums.iter_mut().zip([32, 40]) {
+                *sum += word(&value, at)?;
+            }
+        }
+        Ok(sums)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> anyhow::Result<u64> {
+    let bytes = bytes.get(at..at + 8);
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u64::from_ne_bytes).context("a short entry")
 }

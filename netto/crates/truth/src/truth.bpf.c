@@ -29,6 +29,8 @@ struct truth_softirq {
 	__u64 since_ns; /* 0 outside of softirqs */
 	__u64 has_packet;
 	struct truth_key key;
+	/* Of these programs, at the begins and ends of softirqs, so far. */
+	__u64 own_ns[2];
 };
 
 struct {
@@ -87,13 +89,16 @@ SEC("tp_btf/softirq_entry")
 int BPF_PROG(truth_in, unsigned int vector)
 {
 	struct truth_softirq *own = truth_softirq();
+	__u64 begun;
 
 	if (!own || vector != NET_RX_SOFTIRQ)
 		return 0;
+	begun = bpf_ktime_get_ns();
 	own->has_packet = 0;
 	own->key.ports = 0;
 	own->key.cgroup = bpf_get_current_cgroup_id();
 	own->since_ns = bpf_ktime_get_ns();
+	own->own_ns[0] += own->since_ns - begun;
 	return 0;
 }
 
@@ -119,10 +124,13 @@ SEC("tp_btf/softirq_exit")
 int BPF_PROG(truth_out, unsigned int vector)
 {
 	struct truth_softirq *own = truth_softirq();
+	__u64 now;
 
 	if (!own || !own->since_ns || vector != NET_RX_SOFTIRQ)
 		return 0;
-	truth_charge(own, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	truth_charge(own, now);
 	own->since_ns = 0;
+	own->own_ns[1] += bpf_ktime_get_ns() - now;
 	return 0;
 }

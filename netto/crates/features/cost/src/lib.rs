@@ -12,6 +12,7 @@ use self::analysis::missed::Missed;
 use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use netto_analysis::groups::Group;
+use netto_analysis::mean_length::MeanLength;
 use netto_analysis::tagged::TaggedSample;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -45,6 +46,8 @@ struct NetworkCost {
     /// Each CPU's clock at the previous interval's end.
     previous: Vec<Reading>,
     attribution: Attribution,
+    /// By CPU, that of RX softirqs.
+    lengths: Vec<MeanLength>,
     filling: Filling,
     idle_sampling: IdleSampling,
     missed: Missed,
@@ -62,6 +65,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         deltas: Deltas::default(),
         previous: vec![Reading::default(); possible_cpus],
         attribution: Attribution::default(),
+        lengths: vec![MeanLength::default(); possible_cpus],
         filling: Filling::default(),
         idle_sampling: IdleSampling::new(
             platform
@@ -160,25 +164,33 @@ impl NetworkCost {
         let counts = self.samples.of_cpu(cpu);
         let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
         let period_ns = platform.readers.sample_period_ns(cpu as u32);
+        let grown = |now: u64, before: u64| now.saturating_sub(before);
+        let mut entries: [u64; CLOCK_KINDS] =
+            std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
+        let rx = usize::from(Source::NET_RX.clock_kind());
         let interval = Interval {
             length_ns: interval_ns,
             sample_period_ns: self.samples.worth_ns(cpu, period_ns),
+            received: self.lengths.get_mut(cpu).and_then(|length| {
+                // Softirqs have the kinds after 0.
+                let all = platform.overhead.softirqs(cpu)?[rx - 1];
+                let added_ns = entries[rx] * platform.overhead.added_to_softirq_ns();
+                length.add(entries[rx], clock[rx].saturating_sub(added_ns));
+                length.of(all.saturating_sub(entries[rx]))
+            }),
         };
         let is_counted =
             platform.readers.rate_hz(cpu as u32) > 0 && !platform.overhead.is_looking(cpu);
         if is_counted {
-            let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
             let scaled_ns = interval.sample_period_ns;
-            platform.overhead.bias.add(rx_ns, counts.shown(), scaled_ns);
+            let bias = &mut platform.overhead.bias;
+            bias.add(clock[rx], counts.shown(), scaled_ns);
         }
         let capabilities = &platform.capabilities;
         let split = self
             .attribution
             .attribute(cpu, capabilities, interval, &clock, counts);
-        let grown = |now: u64, before: u64| now.saturating_sub(before);
         let ksoftirqd_rx_ns = grown(reading.ksoftirqd_rx_ns, before.ksoftirqd_rx_ns);
-        let mut entries: [u64; CLOCK_KINDS] =
-            std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
         // The kernel counts softirqs that no probe counts, or not all the time.
         for (vector, count) in platform.overhead.softirqs(cpu).iter().flatten().enumerate() {
             entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
@@ -215,12 +227,13 @@ impl NetworkCost {
     }
 }
 
-/// The remark for the user on corrected figures, with a rounded ratio, so that small changes give
-/// no new remark.
+/// The remark for the user on figures of softirqs that are not timed all the time, with a rounded
+/// ratio, so that small changes give no new remark.
 fn note_of(correction: Correction) -> String {
     format!(
-        "Softirqs are sampled: their sampled time is multiplied by {:.2}, a ratio measured here \
-         while they were timed.",
+        "Softirqs are timed in a part of each second: the time of RX softirqs is their number times \
+         their mean length in it; the sampled time of others is multiplied by {:.2}, a ratio \
+         measured in it, too.",
         (20.0 * correction.ratio).round() / 20.0
     )
 }

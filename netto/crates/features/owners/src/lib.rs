@@ -411,7 +411,10 @@ impl Instrument for WhoseCost {
         self.flows.begin(tick.interval_ns);
         self.programs.clear();
         let timed = platform.overhead.timed();
-        self.division.set_sampled(!timed.has(Group::Softirqs));
+        let cost = sections.cost.as_ref();
+        let variance = cost.and_then(|cost| cost.received_ns_ms);
+        self.division
+            .set_estimate(!timed.has(Group::Softirqs), variance);
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);

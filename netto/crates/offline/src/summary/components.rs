@@ -39,6 +39,8 @@ pub struct Table {
     info: Option<Box<Info>>,
     capacity_ns: u64,
     correction: Option<Correction>,
+    /// Variance of the RX softirq's time, where it is not of samples alone.
+    received_ns_ms: Option<u64>,
     /// Number of samples that all CPUs would have taken at the rate of the least sampled one.
     room: Option<u64>,
 }
@@ -153,6 +155,7 @@ impl Table {
         let (cost, capacity_ns) = (sum.cost(), sum.capacity_ns());
         self.capacity_ns = self.capacity_ns.saturating_add(capacity_ns);
         self.correction = cost.softirq_correction.or(self.correction);
+        self.received_ns_ms = sum_of_known(self.received_ns_ms, cost.received_ns_ms);
         self.room = sum_of_known(self.room, Sums::room(sum));
         for (row, place) in self.places.iter().enumerate() {
             let (Some(_), Some(sums)) = (
@@ -268,6 +271,10 @@ impl Sums for Table {
 
     fn softirq_correction(&self) -> Option<Correction> {
         self.correction
+    }
+
+    fn received_ns_ms(&self) -> Option<u64> {
+        self.received_ns_ms
     }
 
     fn room(&self) -> Option<u64> {

@@ -25,8 +25,6 @@ use netto_analysis::groups::{GROUPS, Group, GroupSet};
 
 /// How long the kernel's statistics are on.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// How long probes are attached for a comparison with samples.
-const MOMENT: Duration = Duration::from_millis(100);
 /// Interval and number of checks for states that no probe would end.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 const LEFTOVER_LOOKS: usize = 50;
@@ -87,7 +85,6 @@ enum Order {
     Add(Group, Vec<Probe>),
     Remove(Group),
     Attach(GroupSet),
-    Moment(Group),
     Window(Window),
     Answer(Sender<()>),
     Calibrate,
@@ -120,11 +117,6 @@ impl ProbeController {
     /// Makes these the groups that are attached.
     pub fn attach(&self, groups: GroupSet) {
         self.order(Order::Attach(groups));
-    }
-
-    /// Attaches a group for a moment.
-    pub fn attach_for_a_moment(&self, group: Group) {
-        self.order(Order::Moment(group));
     }
 
     /// Attaches a group for this length, beginning `after` now, unless it is attached anyway, and
@@ -227,6 +219,7 @@ impl ProbeThread {
         window_samplers: Option<WindowSamplers>,
         clocks: Arc<CpuClocks>,
         control: Arc<Control>,
+        parks_softirqs: bool,
     ) -> anyhow::Result<ProbeThread> {
         let (orders, received) = channel();
         let state = State {
@@ -245,6 +238,7 @@ impl ProbeThread {
             window_samplers,
             clocks,
             control,
+            parks_softirqs,
             controller: controller.clone(),
         };
         let thread = thread::Builder::new()
@@ -304,6 +298,8 @@ struct Worker {
     window_samplers: Option<WindowSamplers>,
     clocks: Arc<CpuClocks>,
     control: Arc<Control>,
+    /// Whether softirqs are preempted.
+    parks_softirqs: bool,
     controller: ProbeController,
 }
 
@@ -335,26 +331,6 @@ impl Worker {
                 Order::Window(window) => self.windows.push(window),
                 // Receiver dropped after its timeout; ignore.
                 Order::Answer(done) => done.send(()).unwrap_or_default(),
-                Order::Moment(group) if !attached.has(group) => {
-                    let alone = GroupSet::NONE.with(group);
-                    self.attach(alone);
-                    let from_ns = system::monotonic_ns();
-                    thread::sleep(MOMENT);
-                    if self.controller.attached().has(group) {
-                        let until_ns = system::monotonic_ns();
-                        let windows = &mut self.controller.state().windows;
-                        windows.push(AttachedWindow {
-                            group,
-                            from_ns,
-                            until_ns,
-                            switch_ns: 0,
-                            changes: 0,
-                            sampling: WindowSampling::default(),
-                        });
-                    }
-                    self.detach(alone);
-                }
-                Order::Moment(_) => {}
                 Order::Calibrate => match self.calibrate() {
                     Ok(costs) => self.controller.state().costs = Some(costs),
                     Err(error) => tracing::debug!("BPF statistics cannot be had: {error}"),
@@ -495,7 +471,10 @@ impl Worker {
         if groups.iter().all(Group::is_registered) {
             return;
         }
-        self.control.begin_epoch();
+        // Only what is parked with tasks could come back.
+        if self.parks_softirqs || groups != GroupSet::NONE.with(Group::Softirqs) {
+            self.control.begin_epoch();
+        }
         for _ in 0..LEFTOVER_LOOKS {
             if self.clocks.are_outside_of(groups) {
                 break;
@@ -579,9 +558,9 @@ mod tests {
             orders,
             state: Arc::default(),
         };
-        controller.attach_for_a_moment(Group::Softirqs);
+        controller.attach(GroupSet::NONE);
         controller.calibrate();
-        assert!(matches!(received.recv(), Ok(Order::Moment(_))));
+        assert!(matches!(received.recv(), Ok(Order::Attach(_))));
         controller.is_done();
         assert!(controller.is_busy(), "an order waits");
         assert!(matches!(received.recv(), Ok(Order::Calibrate)));

@@ -9,6 +9,7 @@ use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
 use metrics_common::{COMPONENTS, Correction, Kind, Source};
 
 use super::delta::Totals;
+use netto_analysis::mean_length::Estimate;
 use netto_analysis::plan::Capabilities;
 use netto_analysis::shares::{HostPool, Pool, Whole};
 
@@ -18,16 +19,18 @@ pub use self::counts::{Request, StackCounts, is_networking};
 pub use netto_analysis::shares::Basis;
 
 /// The time to attribute, on one CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Its length, nanoseconds.
     pub length_ns: u64,
     /// Time that one sample stands for, nanoseconds; arbitrary if there are no samples.
     pub sample_period_ns: u64,
+    /// Time of RX softirqs that the clock did not charge, where it is known by their number.
+    pub received: Option<Estimate>,
 }
 
 /// CPU time and samples by component, of one CPU.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Split {
     /// Nanoseconds by component; `None` where not measured.
     pub time_ns: Vec<Option<u64>>,
@@ -35,6 +38,8 @@ pub struct Split {
     pub samples: Vec<Option<u32>>,
     /// The basis of the split, by component that is split.
     pub basis: Vec<Option<Basis>>,
+    /// The time of RX softirqs that is known by their number and by samples.
+    pub received: Option<Estimate>,
 }
 
 /// Everything that is divided by samples: the time of each clock kind among events, and that of
@@ -128,8 +133,10 @@ pub struct Attribution {
     cpus: Vec<Vec<Pool>>,
     /// Sum of all intervals so far.
     now_ns: u64,
-    /// Factor for softirqs found by samples alone.
-    of_softirqs: f64,
+    /// The factor for softirqs found by samples alone.
+    correction: Option<Correction>,
+    /// The row of RX softirqs.
+    rx: Option<usize>,
     /// Rows of io_uring threads' work for all requests: networking's and the others'.
     of_requests: Option<[usize; 2]>,
     /// The rows for the capabilities of the last interval.
@@ -149,7 +156,8 @@ impl Default for Attribution {
             host: vec![HostPool::default(); wholes.count()],
             cpus: Vec::new(),
             now_ns: 0,
-            of_softirqs: 1.0,
+            correction: None,
+            rx: index_of_source(Source::NET_RX),
             of_requests: rows_of_requests(),
             shown: ShownRows::default(),
             counts: Vec::new(),
@@ -178,7 +186,7 @@ impl Attribution {
 
     /// Sets the factor for softirqs found by samples alone.
     pub fn correct_softirqs(&mut self, correction: Option<Correction>) {
-        self.of_softirqs = correction.map_or(1.0, |correction| correction.ratio);
+        self.correction = correction;
     }
 
     /// Attributes the interval of one CPU.
@@ -213,11 +221,14 @@ impl Attribution {
                 split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
             }
         }
-        if stacks.kinds[0] > 0 {
+        split.received = self.received(interval, stacks);
+        if stacks.kinds[0] > 0 || split.received.is_some() {
             let timed_ns = clock[1..].iter().sum();
+            let of_softirqs = self.correction.map_or(1.0, |correction| correction.ratio);
             estimate(
                 interval.sample_period_ns,
-                self.of_softirqs,
+                of_softirqs,
+                split.received.map(|known| (self.rx, known.ns as u64)),
                 interval.length_ns.saturating_sub(timed_ns),
                 stacks.of_kind(0),
                 &mut time_ns,
@@ -257,6 +268,15 @@ impl Attribution {
         self.time_ns = time_ns;
         self.split = split;
         &self.split
+    }
+
+    /// What is known of RX softirqs by their number, and by the samples that show them.
+    fn received(&self, interval: Interval, stacks: &StackCounts) -> Option<Estimate> {
+        let samples = stacks.of_kind(0)[self.rx?];
+        let ratio = self.correction.map_or(1.0, |correction| correction.ratio);
+        let worth_ns = interval.sample_period_ns as f64 * ratio;
+        let known = interval.received?;
+        Some(known.with_samples(samples, worth_ns, self.correction))
     }
 
     /// Divides the time of a whole (CPU, number of the whole, row that gets the rest).
@@ -352,11 +372,19 @@ fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut 
 }
 
 /// Gives one period per sample to work without a clock, within the remaining time. Multiplies
-/// softirqs by the correction for time that samples miss.
-fn estimate(period_ns: u64, of_softirqs: f64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
-    let worth_ns = |(event, &count): (usize, &u32)| match COMPONENTS[event].kind {
+/// softirqs by the correction for time that samples miss. Of `known`, a row has this time.
+fn estimate(
+    period_ns: u64,
+    of_softirqs: f64,
+    known: Option<(Option<usize>, u64)>,
+    free_ns: u64,
+    by_event: &[u32],
+    time_ns: &mut [u64],
+) {
+    let worth_ns = |(event, &count): (usize, &u32)| match (COMPONENTS[event].kind, known) {
+        (_, Some((row, ns))) if row == Some(event) => ns,
         _ if count == 0 => 0,
-        Kind::Timed(Source::Softirq(_), _) => {
+        (Kind::Timed(Source::Softirq(_), _), _) => {
             ((u64::from(count) * period_ns) as f64 * of_softirqs) as u64
         }
         _ => u64::from(count) * period_ns,

@@ -7,6 +7,8 @@ use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis};
 use super::attribute::Split;
 use netto_analysis::plan::Capabilities;
 
+const NS_PER_MS: f64 = 1e6;
+
 /// Fills a section in every interval.
 #[derive(Debug, Default)]
 pub struct Filling {
@@ -79,6 +81,9 @@ impl Filling {
         cost.stacks_taken.push(cpu.taken);
         cost.stacks_lost.push(cpu.lost);
         cost.fewest_due = [cost.fewest_due, cpu.due].into_iter().flatten().min();
+        if let Some(known) = split.received {
+            *cost.received_ns_ms.get_or_insert(0) += (known.of_sum / NS_PER_MS) as u64;
+        }
         if column == 0 {
             let rows = split.basis.iter().zip(0..);
             let split = rows.filter_map(|(basis, component)| basis.map(|_| component));
@@ -144,6 +149,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::attribute::Basis;
+    use netto_analysis::mean_length::Estimate;
 
     fn row(slug: &str) -> usize {
         index_of(slug).unwrap()
@@ -188,6 +194,10 @@ mod tests {
             basis: rows
                 .map(|at| (at == row("rx_softirq")).then_some(basis(number)))
                 .collect(),
+            received: Some(Estimate {
+                of_sum: 3.0 * NS_PER_MS,
+                ..Estimate::default()
+            }),
         }
     }
 
@@ -216,6 +226,7 @@ mod tests {
                 (vec![10, 11], vec![20, 21])
             );
             assert_eq!(cost.fewest_due, Some(49));
+            assert_eq!(cost.received_ns_ms, Some(6), "independent");
             assert_eq!(cost.probe_missed, [missed]);
             let [basis] = cost.split_basis[..] else {
                 panic!("one row is split: {:?}", cost.split_basis);

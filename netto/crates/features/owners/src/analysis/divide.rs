@@ -22,6 +22,8 @@ use super::precision::{Precision, Spread};
 /// Charged time that weighs as much as a sample, nanoseconds.
 const CHARGE_NS: f64 = 100_000.0;
 
+const NS_PER_MS: f64 = 1e6;
+
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributed {
@@ -132,9 +134,11 @@ pub struct Division {
     /// By row, of the host.
     host: Vec<Pool>,
     precision: Precision,
-    /// Row of RX softirqs, and whether their time is sampled.
+    /// Row of RX softirqs, whether their time is an estimate, and the variance of one that does not
+    /// rest on samples alone, nanoseconds × milliseconds.
     received: Option<usize>,
-    is_sampled: bool,
+    is_estimate: bool,
+    variance_ns_ms: Option<u64>,
     /// Their charged time, by CPU, and of the host.
     charged: Vec<Pool>,
     host_charged: Pool,
@@ -158,7 +162,8 @@ impl Default for Division {
             host: vec![Pool::default(); COMPONENTS.len()],
             precision: Precision::new(COMPONENTS.len()),
             received: index_of_source(Source::NET_RX),
-            is_sampled: false,
+            is_estimate: false,
+            variance_ns_ms: None,
             charged: Vec::new(),
             host_charged: Pool::default(),
         }
@@ -177,9 +182,10 @@ impl Division {
         self.precision.begin(interval_ns);
     }
 
-    /// Sets whether the time of RX softirqs is found by samples in this interval.
-    pub fn set_sampled(&mut self, is_sampled: bool) {
-        self.is_sampled = is_sampled;
+    /// Sets whether the time of RX softirqs is an estimate in this interval, and its variance,
+    /// nanoseconds × milliseconds, if it does not rest on samples alone.
+    pub fn set_estimate(&mut self, is_estimate: bool, variance_ns_ms: Option<u64>) {
+        (self.is_estimate, self.variance_ns_ms) = (is_estimate, variance_ns_ms);
     }
 
     fn pools(&mut self) -> impl Iterator<Item = &mut Pool> {
@@ -261,7 +267,8 @@ impl Division {
                 .add_cause(event, known.pair.cause, 1.0, is_for_others);
         }
         match interrupts(event) && !is_of_window {
-            true if is_charged => self.precision.add_sample(event),
+            true if is_charged && self.variance_ns_ms.is_some() => {}
+            true if is_charged => self.precision.add_samples(event, 1.0),
             true => self.precision.add_payer(event, pair.payer, 1.0),
             false => {}
         }
@@ -317,7 +324,7 @@ impl Division {
                     let weights = weights.unwrap_or_else(|| self.weigh(event, leaf, cpu));
                     divide(ns, &weights, |Known { pair, found }, ns| {
                         *way(&mut basis, found) += ns;
-                        if self.is_sampled && is_charged {
+                        if self.is_estimate && is_charged {
                             causes.add(pair.cause, column, ns);
                             payers.add(pair.payer, column, ns);
                         }
@@ -336,8 +343,13 @@ impl Division {
             self.precision.set_spread(received, &causes, &payers);
         }
         for basis in &bases {
-            self.precision
-                .add_time(basis.component as usize, basis.total_ns());
+            let (row, ns) = (basis.component as usize, basis.total_ns());
+            self.precision.add_time(row, ns);
+            if let Some(variance) = self.variance_ns_ms.filter(|_| self.received == Some(row)) {
+                let variance = variance.max(1) as f64 * NS_PER_MS;
+                let samples = (ns as f64).powi(2) / variance;
+                self.precision.add_samples(row, samples);
+            }
         }
         for (basis, event) in bases.iter_mut().zip(&self.events) {
             let ns_ms = |ms: f64| (basis.total_ns() as f64 * ms) as u64;

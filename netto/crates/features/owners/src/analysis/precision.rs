@@ -4,7 +4,7 @@
 //! samples would. How much more (the *design effect*; L. Kish, 1965) is learnt from the owners'
 //! shares in successive windows, so that a load that changes slowly does not count as uncertainty.
 //! Without windows, the samples of an interval take the window's place. Where an event's time on each
-//! CPU is itself found by samples, and owners differ between CPUs, these samples count, too.
+//! CPU is itself an estimate, and owners differ between CPUs, the samples behind it count, too.
 
 use rustc_hash::FxHashMap;
 
@@ -129,7 +129,8 @@ struct Event {
     ns: f64,
     causes: Mass,
     payers: Mass,
-    /// Samples by which its time on each CPU is known; none where that is timed.
+    /// Samples by which its time on each CPU is known, or as many as would tell as much; none where
+    /// that is timed.
     samples: f64,
     /// Between CPUs: see [`Spread`].
     causes_spread: f64,
@@ -224,10 +225,10 @@ impl Precision {
         }
     }
 
-    /// Adds a sample by which an event's time on its CPU is known, but not its owners.
-    pub fn add_sample(&mut self, event: usize) {
+    /// Adds samples by which an event's time on its CPU is known, but not its owners.
+    pub fn add_samples(&mut self, event: usize, samples: f64) {
         if let Some(event) = self.events.get_mut(event) {
-            event.samples += 1.0;
+            event.samples += samples;
         }
     }
 

@@ -98,6 +98,7 @@ impl Host {
         let interval = Interval {
             length_ns: INTERVAL_NS,
             sample_period_ns: PERIOD_NS,
+            received: None,
         };
         let mut splits = Vec::new();
         for (cpu, ((clock, stacks), work)) in seen.iter().zip(work).enumerate() {
@@ -214,6 +215,7 @@ fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts)
     let interval = Interval {
         length_ns: INTERVAL_NS,
         sample_period_ns: PERIOD_NS,
+        received: None,
     };
     let split = attribution.attribute(0, &capabilities(), interval, clock, stacks);
     split.clone()

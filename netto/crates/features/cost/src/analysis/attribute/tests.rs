@@ -26,6 +26,7 @@ fn interval(length_ns: u64) -> Interval {
     Interval {
         length_ns,
         sample_period_ns: 1_000,
+        received: None,
     }
 }
 
@@ -259,6 +260,72 @@ fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
     assert_eq!(of(&result, "rx_unattributed"), Some(10_000));
 }
 
+fn counted(ns: f64) -> Option<Estimate> {
+    Some(Estimate {
+        ns,
+        variance: 1.0,
+        of_sum: 1.0,
+    })
+}
+
+#[test]
+fn softirqs_that_were_counted_have_their_time_and_samples_tell_its_parts() {
+    let rx = Some("rx_softirq");
+    let samples = stacks(&[
+        (RX as u8, rx, Some("bridging"), 1),
+        (0, rx, Some("gro"), 1),
+        (0, rx, None, 2),
+    ]);
+    let of_interval = |ns| Interval {
+        received: counted(ns),
+        ..interval(1_000_000)
+    };
+    let of_parts = |ns, samples: &StackCounts| {
+        let result = attribute(
+            &capabilities(true),
+            of_interval(ns),
+            &clock(RX, 20_000),
+            samples,
+        );
+        let parts = ["bridging", "gro", "rx_unattributed", "rx_softirq"];
+        parts.map(|slug| of(&result, slug).unwrap())
+    };
+    assert_eq!(
+        of_parts(60_000.0, &samples),
+        [20_000, 20_000, 40_000, 80_000]
+    );
+    let none = StackCounts::default();
+    assert_eq!(of_parts(60_000.0, &none), [0, 0, 80_000, 80_000]);
+    assert_eq!(of_parts(9e9, &none), [0, 0, 1_000_000, 1_000_000]);
+}
+
+#[test]
+fn samples_whose_worth_is_known_correct_what_was_counted() {
+    let samples = stacks(&[(0, Some("rx_softirq"), None, 400)]);
+    let mut attribution = Attribution::default();
+    attribution.correct_softirqs(Some(Correction {
+        ratio: 1.5,
+        error_ratio: 0.0,
+    }));
+    let interval = Interval {
+        received: Some(Estimate {
+            ns: 300_000.0,
+            // As much as that of so many samples, and of what their factor may be off on a CPU.
+            variance: 300_000.0 * 1_500.0 + (0.15_f64 * 300_000.0).powi(2),
+            of_sum: 0.0,
+        }),
+        ..interval(1_000_000)
+    };
+    let split = attribution.attribute(
+        0,
+        &capabilities(true),
+        interval,
+        &[0; CLOCK_KINDS],
+        &samples,
+    );
+    assert_eq!(of(split, "rx_softirq"), Some(450_000), "the mean of both");
+}
+
 /// By the samples of a row a reader tells how certain its time is.
 #[test]
 fn only_a_row_that_rests_on_samples_has_any() {
@@ -322,13 +389,18 @@ proptest! {
     fn parts_sum_to_their_whole_and_no_cpu_exceeds_its_time(
         raw in proptest::array::uniform16(0_u64..100_000),
         samples in proptest::collection::vec((0_u8..CLOCK_KINDS as u8, any_owner()), 0..300),
+        received in proptest::option::of(0.0_f64..200_000.0),
     ) {
         let mut stacks = StackCounts::default();
         for (kind, owner) in samples {
             stacks.add(kind, owner);
         }
         let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
-        let result = attribute(&capabilities(false), interval(interval_ns), &raw, &stacks);
+        let of_interval = Interval {
+            received: received.and_then(counted),
+            ..interval(interval_ns)
+        };
+        let result = attribute(&capabilities(false), of_interval, &raw, &stacks);
         let ns = |i: usize| result.time_ns[i].unwrap();
         for (index, row) in COMPONENTS.iter().enumerate() {
             let children: Vec<usize> = children_of(row.slug).collect();

@@ -232,12 +232,12 @@ fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
 }
 
 #[test]
-fn what_is_sampled_on_two_cpus_is_as_sure_as_their_samples_where_their_owners_differ() {
+fn what_is_estimated_on_two_cpus_is_as_sure_as_their_time_where_their_owners_differ() {
     let event = index_of("rx_softirq").unwrap();
-    let ms = |causes: [u32; 2], is_sampled| {
+    let of_whole = |causes: [u32; 2], is_estimate, variance| {
         let mut division = Division::default();
         division.begin(INTERVAL_NS, 2);
-        division.set_sampled(is_sampled);
+        division.set_estimate(is_estimate, variance);
         for (cpu, cause) in causes.into_iter().enumerate() {
             for at in 0..1_000 {
                 let cause = if at % 2 == 0 { cause } else { 10 + cpu as u32 };
@@ -269,10 +269,15 @@ fn what_is_sampled_on_two_cpus_is_as_sure_as_their_samples_where_their_owners_di
         let own = own.unwrap();
         own.cause_ns_ms.unwrap() as f64 / own.total_ns() as f64
     };
+    let ms = |causes, is_sampled| of_whole(causes, is_sampled, None);
     // 400 ms, of 2,000 charges or of 20 samples.
     assert_eq!(ms([10, 11], false), 0.2);
     assert!((ms([10, 11], true) - 20.2).abs() < 0.01);
     assert!((ms([11, 10], true) - 0.2).abs() < 0.01, "both CPUs alike");
     // Half of each CPU is the same owner: a fifth of the variance is between CPUs.
     assert!((ms([12, 12], true) - 4.2).abs() < 0.01);
+    // A whole that is known to 5 %, as by 400 samples.
+    let variance = (20.0_f64).powi(2) * 1e6;
+    let counted = of_whole([10, 11], true, Some(variance as u64));
+    assert!((counted - 1.2).abs() < 0.01, "{counted}");
 }

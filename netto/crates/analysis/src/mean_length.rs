@@ -1,0 +1,255 @@
+//! The time of softirqs of which some were timed, in windows, and all were counted by the kernel:
+//! their mean length times their number (a ratio estimate; W. G. Cochran, 1977, chapter 6). Pure.
+//!
+//! The softirqs of one window are alike, so a window, however many it has, counts as one observation.
+
+use std::collections::VecDeque;
+
+use metrics_common::Correction;
+
+/// Windows that are remembered, and the weight of each relative to the next: the mean follows the
+/// load within some windows.
+const REMEMBERED: usize = 16;
+const FADING: f64 = 0.7;
+/// The assumed standard deviation of windows' means, as a ratio, and how many windows it counts as.
+const ASSUMED: f64 = 0.3;
+const ASSUMED_WINDOWS: f64 = 2.0;
+/// The assumed standard deviation between CPUs of the factor of samples, as a ratio: idle CPUs are
+/// sampled less than others on some kernels.
+const OF_CPUS: f64 = 0.15;
+/// The two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.96;
+
+/// The mean length of softirqs of one CPU.
+#[derive(Debug, Clone, Default)]
+pub struct MeanLength {
+    windows: VecDeque<Window>,
+    /// Intervals since the last one of these.
+    intervals: u32,
+}
+
+/// The softirqs of a window.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    ns: f64,
+    number: f64,
+    /// Intervals since the window before it.
+    intervals: f64,
+}
+
+/// A time that is not measured itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Estimate {
+    /// Nanoseconds.
+    pub ns: f64,
+    /// Its variance, square nanoseconds.
+    pub variance: f64,
+    /// What it adds to the variance of the sum of many intervals: those that rest on the same
+    /// windows are wrong in the same direction.
+    pub of_sum: f64,
+}
+
+impl MeanLength {
+    /// Ends an interval, in which this many softirqs were timed.
+    pub fn add(&mut self, number: u64, ns: u64) {
+        self.intervals += 1;
+        if number == 0 {
+            return;
+        }
+        if self.windows.len() == REMEMBERED {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(Window {
+            ns: ns as f64,
+            number: number as f64,
+            intervals: f64::from(std::mem::take(&mut self.intervals)),
+        });
+    }
+
+    /// The time of this many other softirqs of the interval; `None` before any was timed.
+    pub fn of(&self, number: u64) -> Option<Estimate> {
+        let count = self.windows.len() as f64;
+        let sum = |of: &dyn Fn(&Window) -> f64| self.windows.iter().map(of).sum::<f64>();
+        let (mut ns, mut all, mut squares, mut weight) = (0.0, 0.0, 0.0, 1.0);
+        for own in self.windows.iter().rev() {
+            ns += weight * own.ns;
+            all += weight * own.number;
+            squares += weight * weight;
+            weight *= FADING;
+        }
+        if all == 0.0 {
+            return None;
+        }
+        let length_ns = ns / all;
+        let mean = sum(&|own| own.number) / count;
+        let whole_ns = (length_ns * mean).max(1.0);
+        let off = |own: &Window| ((own.ns - length_ns * own.number) / whole_ns).powi(2);
+        let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&off))
+            / (ASSUMED_WINDOWS + (count - 1.0).max(0.0));
+        let ns = length_ns * number as f64;
+        let intervals = sum(&|own| own.intervals) / count;
+        Some(Estimate {
+            ns,
+            variance: ns * ns * between * mean * mean * squares / (all * all),
+            of_sum: ns * ns * between * intervals,
+        })
+    }
+}
+
+impl Estimate {
+    /// Combines it with what this many samples show, each of which stands for this time, by the
+    /// inverse of their variances. That of samples is of their expected number: by their own
+    /// number, those that are too few would count most.
+    #[must_use]
+    pub fn with_samples(self, samples: u32, worth_ns: f64, factor: Option<Correction>) -> Estimate {
+        let Some(factor) = factor.filter(|_| self.variance > 0.0) else {
+            return self;
+        };
+        let of_factor = (factor.error_ratio / Z).powi(2) + OF_CPUS.powi(2);
+        let by_samples = self.ns * worth_ns + self.ns * self.ns * of_factor;
+        let own = by_samples / (by_samples + self.variance);
+        let of_both = |own_value: f64, other: f64, power: i32| {
+            own.powi(power) * own_value + (1.0 - own).powi(power) * other
+        };
+        Estimate {
+            ns: of_both(self.ns, f64::from(samples) * worth_ns, 1),
+            variance: of_both(self.variance, by_samples, 2),
+            of_sum: of_both(self.of_sum, by_samples, 2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::random::SplitMix64;
+
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    fn normal(random: &mut SplitMix64) -> f64 {
+        (0..12).map(|_| random.ratio()).sum::<f64>() - 6.0
+    }
+
+    /// Lengths of softirqs: those of one moment are alike, and each is as scattered as it is long.
+    struct Load {
+        random: SplitMix64,
+        /// Between moments, as a ratio.
+        between: f64,
+        mean_ns: f64,
+    }
+
+    impl Load {
+        /// The total length of so many softirqs of a moment.
+        fn moment(&mut self, number: u64) -> f64 {
+            let moment = (1.0 + self.between * normal(&mut self.random)).max(0.1);
+            let sum = number as f64 + (number as f64).sqrt() * normal(&mut self.random);
+            self.mean_ns * moment * sum.max(0.0)
+        }
+    }
+
+    /// A minute of half-second intervals of twenty moments each, of which in each second one is a
+    /// window: the estimate of the rest, its stated standard deviation, and the truth.
+    fn minute(load: &mut Load, number: u64, samples: Option<f64>) -> [f64; 3] {
+        let mut length = MeanLength::default();
+        let mut sums = [0.0; 3];
+        for interval in 0..120 {
+            let window = (interval % 2 == 0).then(|| load.moment(number));
+            let others = if window.is_some() { 19 } else { 20 };
+            let truth: f64 = (0..others).map(|_| load.moment(number)).sum();
+            length.add(window.map_or(0, |_| number), window.unwrap_or(0.0) as u64);
+            let mut found = length.of(others * number).unwrap();
+            if let Some(worth_ns) = samples {
+                let due = truth / worth_ns;
+                let taken = (due + due.sqrt() * normal(&mut load.random)).max(0.0);
+                let factor = Correction {
+                    ratio: 1.0,
+                    error_ratio: 0.05,
+                };
+                found = found.with_samples(taken.round() as u32, worth_ns, Some(factor));
+            }
+            sums[0] += found.ns;
+            sums[1] += found.of_sum;
+            sums[2] += truth;
+        }
+        [sums[0], sums[1].sqrt(), sums[2]]
+    }
+
+    /// Of 400 minutes, in how many the 95 % interval has the truth, and the mean error.
+    fn covered(between: f64, number: u64, samples: Option<f64>) -> (u32, f64) {
+        let (mut held, mut error) = (0, 0.0);
+        for seed in 0..400 {
+            let mut load = Load {
+                random: SplitMix64(seed),
+                between,
+                mean_ns: 1_500.0,
+            };
+            let [found, deviation, truth] = minute(&mut load, number, samples);
+            held += u32::from((found - truth).abs() <= Z * deviation);
+            error += (found / truth - 1.0) / 400.0;
+        }
+        (held, error)
+    }
+
+    #[test]
+    fn the_interval_of_a_minute_has_the_truth_however_windows_differ() {
+        for (between, number) in [(0.0, 50), (0.2, 50), (0.5, 20), (0.3, 2)] {
+            let (held, error) = covered(between, number, None);
+            assert!(held >= 368, "± {between}: {held} of 400");
+            assert!(error.abs() < 0.01, "± {between}: {error}");
+        }
+    }
+
+    #[test]
+    fn samples_narrow_the_interval_and_it_still_has_the_truth() {
+        for worth_ns in [0.02 * MS, 50.0 * MS] {
+            let (held, error) = covered(0.2, 50, Some(worth_ns));
+            assert!(held >= 368, "{worth_ns} ns: {held} of 400");
+            assert!(error.abs() < 0.01, "{worth_ns} ns: {error}");
+        }
+        let mut length = MeanLength::default();
+        length.add(100, 150_000);
+        let alone = length.of(1_000).unwrap();
+        let factor = Correction {
+            ratio: 1.0,
+            error_ratio: 0.01,
+        };
+        let both = alone.with_samples(1_500, 1_000.0, Some(factor));
+        assert!(both.variance < 0.3 * alone.variance);
+        assert!((both.ns / alone.ns - 1.0).abs() < 1e-9, "they agree");
+        assert_eq!(alone.with_samples(0, 1_000.0, None), alone);
+    }
+
+    #[test]
+    fn another_load_is_followed_within_some_windows_and_its_doubt_is_stated_meanwhile() {
+        let mut length = MeanLength::default();
+        for _ in 0..30 {
+            length.add(1_000, 1_000_000);
+        }
+        let calm = length.of(1_000).unwrap();
+        assert!((calm.ns - 1e6).abs() < 1.0);
+        for _ in 0..3 {
+            length.add(1_000, 4_000_000);
+        }
+        let changing = length.of(1_000).unwrap();
+        assert!(changing.ns > 2.5e6 && changing.ns < 4e6, "{changing:?}");
+        assert!(changing.of_sum.sqrt() / changing.ns > 2.0 * calm.of_sum.sqrt() / calm.ns);
+        for _ in 0..10 {
+            length.add(1_000, 4_000_000);
+        }
+        assert!((length.of(1_000).unwrap().ns / 4e6 - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn before_any_was_timed_nothing_is_known_and_intervals_without_a_window_rest_on_earlier_ones() {
+        let mut length = MeanLength::default();
+        length.add(0, 0);
+        assert_eq!(length.of(5), None);
+        length.add(10, 20_000);
+        let first = length.of(5).unwrap();
+        assert_eq!(first.ns, 10_000.0);
+        length.add(0, 0);
+        assert_eq!(length.of(5), Some(first));
+        assert_eq!(length.of(0).map(|own| own.ns), Some(0.0));
+    }
+}
