@@ -41,6 +41,23 @@ pub fn get(at: SocketAddr, path: &str) -> Result<Response> {
     request(at, "GET", path, None)
 }
 
+/// Fetches what is not text.
+pub fn get_bytes(at: SocketAddr, path: &str) -> Result<Vec<u8>> {
+    let mut stream = connect(at)?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let head_end = find(&answer, END_OF_HEAD).context("no HTTP answer")?;
+    let head = String::from_utf8_lossy(&answer[..head_end]);
+    if !head.starts_with("HTTP/1.1 200 ") {
+        bail!("GET {path} gave {head}");
+    }
+    Ok(answer.split_off(head_end + END_OF_HEAD.len()))
+}
+
 /// Fetches a path that must exist.
 pub fn get_ok(at: SocketAddr, path: &str) -> Result<Response> {
     let response = get(at, path)?;

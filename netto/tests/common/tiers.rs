@@ -118,6 +118,7 @@ pub const TABLE: &[Row] = &[
         .long("millions of records; plan's memory_follows_the_flows is the same in small"),
     root("flow_runs::of_ten_million_").long("a minute, and a gigabyte of memory"),
     root("synth::rates_").long("figures of a quiet host beside tcpreplay, for a person to read"),
+    root("flame::go_").long("needs Go, which is no package of the tests; pprof.rs decodes its messages"),
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
     root("limits::all_").long("a start for every number; limits:: starts for some of them"),

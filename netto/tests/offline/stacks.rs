@@ -57,6 +57,22 @@ fn two_logs_become_lines_with_the_samples_of_both_in_the_same_time() {
 }
 
 #[test]
+fn a_log_becomes_a_profile_and_what_it_cannot_be_is_refused() {
+    let (folder, [a, _]) = before_and_after();
+    let profile = folder.path().join("netto.pb.gz");
+    let output = text(&profile);
+    said(&["report", &a, "--format", "pprof", "--output", output]);
+    let packed = std::fs::read(&profile).expect("a file");
+    assert!(packed.starts_with(&[0x1f, 0x8b]), "gzip");
+    let refused = netto(&["report", &a, "--format", "pprof", "--cpus", "0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let (_folder, plain, _) = log(1, 3);
+    let none = netto(&["report", text(&plain), "--format", "pprof"]);
+    let error = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(error.contains("--log-stacks"), "{error}");
+}
+
+#[test]
 fn a_page_has_a_flame_graph_with_both_figures_of_each_function_and_no_name_breaks_it() {
     let (_folder, [a, b]) = before_and_after();
     let page = said(&["diff", &a, &b, "--format", "html"]);

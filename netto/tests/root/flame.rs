@@ -1,5 +1,8 @@
 //! The flame graph of real traffic: whole stacks, by name, all samples included.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
 use anyhow::{Context, Result, ensure};
 
 use crate::daemon::Daemon;
@@ -8,11 +11,119 @@ use crate::lab::Network;
 use crate::traffic;
 use crate::trial::Test;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "flame::stacks_of_sends_and_softirqs_are_folded_by_function",
-    tools: &["ip"],
-    body: folded,
-}];
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "flame::stacks_of_sends_and_softirqs_are_folded_by_function",
+        tools: &["ip"],
+        body: folded,
+    },
+    Test {
+        name: "flame::a_profile_has_functions_events_and_owners",
+        tools: &["ip", "gzip"],
+        body: profile,
+    },
+    Test {
+        name: "flame::go_reads_profiles_and_their_difference",
+        tools: &["ip", "go"],
+        body: go_reads,
+    },
+];
+
+/// Most tries until a profile has a sample of each kind.
+const TRIES: usize = 10;
+
+fn profile() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    // Texts of the message: functions, and the values and names of labels.
+    let expected = [
+        "udp_sendmsg",
+        "net_rx_action",
+        "tx_syscall",
+        "rx_softirq",
+        "owner",
+        "cpu",
+    ];
+    let mut missing = None;
+    for _ in 0..TRIES {
+        let message = unpacked(&http::get_bytes(
+            daemon.at,
+            "/debug/pprof/profile?seconds=1",
+        )?)?;
+        let has = |text: &str| {
+            message
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+        };
+        missing = expected.into_iter().find(|text| !has(text));
+        if missing.is_none() {
+            break;
+        }
+    }
+    ensure!(missing.is_none(), "{missing:?} is in no profile");
+    let refused = http::get(daemon.at, "/debug/pprof/profile?seconds=0")?;
+    ensure!(refused.status == 400, "{refused:?}");
+    Ok(())
+}
+
+/// What `gzip` makes of it.
+fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
+    let mut gzip = Command::new("gzip")
+        .arg("-dc")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut input = gzip.stdin.take().context("no pipe")?;
+    let packed = packed.to_vec();
+    let writer = std::thread::spawn(move || input.write_all(&packed));
+    let output = gzip.wait_with_output()?;
+    ensure!(output.status.success(), "gzip failed");
+    writer
+        .join()
+        .map_err(|_| anyhow::anyhow!("the writer failed"))??;
+    Ok(output.stdout)
+}
+
+fn go_reads() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    daemon.measure()?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let pprof = |arguments: &[&str]| -> Result<String> {
+        let output = Command::new("go")
+            .args(["tool", "pprof"])
+            .args(arguments)
+            .env("PPROF_TMPDIR", folder.path())
+            .env("HOME", folder.path())
+            .output()?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure!(output.status.success(), "{arguments:?}: {said}");
+        Ok(said)
+    };
+    let address = format!("http://{}/debug/pprof/profile", daemon.at);
+    // It fetches the profile as a scraper does.
+    for name in ["before.pb.gz", "after.pb.gz"] {
+        let output = format!("-output={}", file(name));
+        pprof(&["-proto", "-seconds=3", &output, &address])?;
+    }
+    let (before, after) = (file("before.pb.gz"), file("after.pb.gz"));
+    let top = pprof(&["-top", "-cum", &after])?;
+    ensure!(
+        top.contains("Type: cpu") && top.contains("udp_sendmsg"),
+        "{top}"
+    );
+    let tags = pprof(&["-tags", &after])?;
+    for text in ["event:", "part:", "cpu:", "owner:", "rx_softirq"] {
+        ensure!(tags.contains(text), "{text} is missing\n{tags}");
+    }
+    let base = format!("-diff_base={before}");
+    let difference = pprof(&["-top", &base, &after])?;
+    ensure!(difference.contains("Type: cpu"), "{difference}");
+    Ok(())
+}
 
 fn folded() -> Result<()> {
     let network = Network::direct()?;

@@ -9,8 +9,9 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::support::*;
 
-const GUARDED: [&str; 6] = [
+const GUARDED: [&str; 7] = [
     "/ws",
+    "/debug/pprof/profile",
     "/api/v1/info",
     "/api/v1/snapshot",
     "/api/v1/flamegraph",

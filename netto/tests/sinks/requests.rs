@@ -100,6 +100,30 @@ fn folded_stacks_come_with_what_they_stand_for() {
 }
 
 #[test]
+fn a_profile_comes_as_scrapers_of_pprof_expect_it() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let answer = get(daemon.address, "/debug/pprof/profile?seconds=1", &[]);
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.starts_with(&[0x1f, 0x8b]), "gzip");
+    let head = answer.head.to_lowercase();
+    assert!(
+        head.contains("content-type: application/octet-stream"),
+        "{head}"
+    );
+    assert!(!head.contains("content-encoding"), "{head}");
+    for (query, expected) in [("seconds=0", "1 to 60"), ("seconds=x", "not x")] {
+        let refused = get(
+            daemon.address,
+            &format!("/debug/pprof/profile?{query}"),
+            &[],
+        );
+        assert_eq!(refused.status, 400);
+        assert!(refused.text().contains(expected), "{}", refused.text());
+    }
+}
+
+#[test]
 fn the_page_is_served_as_browsers_like_it() {
     let daemon = Daemon::start(&config(), endless());
     let plain = get(daemon.address, "/", &[]);

@@ -16,6 +16,7 @@ use metrics_common::{
 use netto::config::Config;
 use netto::features::FEATURES;
 use netto::run::{self, Prepared};
+use netto_pipeline::profile::{OpenProfile, Profile};
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use tokio::sync::oneshot;
 
@@ -214,6 +215,23 @@ impl StackSource for Witness {
         };
         folded.add("rx_softirq", ["net_rx_action", "leaf"].into_iter(), 7);
         Ok(folded)
+    }
+
+    fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>> {
+        Ok(Box::new(Witnessed(self)))
+    }
+}
+
+/// A profile of what the witness has seen.
+struct Witnessed(Arc<Witness>);
+
+impl OpenProfile for Witnessed {
+    fn end(self: Box<Self>) -> anyhow::Result<Profile> {
+        Ok(Profile::of_folded(
+            &StackSource::folded(&*self.0)?,
+            1,
+            1_000_000,
+        ))
     }
 }
 

@@ -179,6 +179,14 @@ impl Flame {
     }
 }
 
+/// How the function that starts there is called; `name` is that of its symbol.
+pub fn shown(start: u64, name: Option<&str>) -> &str {
+    match start {
+        0 => "[loaded later]",
+        _ => name.unwrap_or("[unknown]"),
+    }
+}
+
 impl Counted {
     /// The starts of all functions on the stacks.
     pub fn functions(&self) -> impl Iterator<Item = u64> + '_ {
@@ -211,10 +219,7 @@ impl Counted {
             let functions = functions.iter().rev();
             folded.add(
                 COMPONENTS[event as usize].slug,
-                functions.map(|&start| match start {
-                    0 => "[loaded later]",
-                    _ => names(start).unwrap_or("[unknown]"),
-                }),
+                functions.map(|&start| shown(start, names(start))),
                 count,
             );
         }

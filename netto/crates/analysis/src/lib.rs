@@ -20,6 +20,7 @@ pub mod pace;
 pub mod plan;
 pub mod prices;
 pub mod proc_stat;
+pub mod profile;
 pub mod programs;
 pub mod rates;
 mod repeated;

@@ -22,6 +22,7 @@ use metrics_common::{
 use self::load::Load;
 use netto_feature::demo::{Generator, Interval, MAX_OVERHEAD};
 use netto_feature::instruments::Feature;
+use netto_pipeline::profile::{OpenProfile, Profile};
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 
 /// Possible numbers of CPUs of a made-up host.
@@ -69,9 +70,7 @@ pub struct Demo {
 
 /// Makes up a host and its past.
 pub fn demo(settings: Settings) -> Demo {
-    let now_ns = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64);
+    let now_ns = since_epoch_ns();
     let info = info(settings, now_ns);
     let mut source = Source::new(settings);
     let step_ns = (settings.period.as_nanos() as u64).max(PAST_STEP_MS * 1_000_000);
@@ -83,6 +82,12 @@ pub fn demo(settings: Settings) -> Demo {
     }
     source.past_end_ns = now_ns;
     Demo { info, past, source }
+}
+
+/// Nanoseconds since the Unix epoch.
+fn since_epoch_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_nanos() as u64
 }
 
 /// Number of NUMA nodes of a host of this size.
@@ -172,17 +177,41 @@ impl Stacks {
     }
 }
 
-impl StackSource for Stacks {
-    fn folded(&self) -> anyhow::Result<Folded> {
+impl Stacks {
+    /// The stacks of so much time, as those of the last interval.
+    fn of(&self, window_ns: u64) -> Folded {
         let last_ns = self.last_ns().clone();
         let interval_ns = self.settings.period.as_nanos() as u64;
-        let frequency_hz = self.settings.frequency_hz;
-        Ok(stacks::folded(
-            &last_ns,
-            interval_ns,
-            frequency_hz,
-            FLAME_GRAPH_NS,
-        ))
+        stacks::folded(&last_ns, interval_ns, self.settings.frequency_hz, window_ns)
+    }
+}
+
+impl StackSource for Stacks {
+    fn folded(&self) -> anyhow::Result<Folded> {
+        Ok(self.of(FLAME_GRAPH_NS))
+    }
+
+    fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>> {
+        Ok(Box::new(MadeUp {
+            stacks: self,
+            begun: Instant::now(),
+            begun_unix_ns: since_epoch_ns(),
+        }))
+    }
+}
+
+/// A profile of the made-up host.
+struct MadeUp {
+    stacks: Arc<Stacks>,
+    begun: Instant,
+    begun_unix_ns: u64,
+}
+
+impl OpenProfile for MadeUp {
+    fn end(self: Box<Self>) -> anyhow::Result<Profile> {
+        let folded = self.stacks.of(self.begun.elapsed().as_nanos() as u64);
+        let worth_ns = 1_000_000_000 / self.stacks.settings.frequency_hz.max(1);
+        Ok(Profile::of_folded(&folded, self.begun_unix_ns, worth_ns))
     }
 }
 

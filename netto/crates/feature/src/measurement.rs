@@ -110,6 +110,7 @@ impl SnapshotSource for Snapshots {
             analysis: Vec::new(),
             samples: &mut self.samples,
         })?;
+        self.platform.end_profile(end.interval_ns);
         self.platform.refresh_symbols(end.now_ns);
         Ok(Snapshot {
             sequence: end.sequence,

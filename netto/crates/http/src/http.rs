@@ -46,6 +46,7 @@ use netto_questions::history::HISTORY;
 mod access;
 mod past;
 mod playback;
+mod profile;
 mod responses;
 mod routes;
 

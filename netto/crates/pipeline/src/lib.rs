@@ -9,6 +9,7 @@ pub mod metrics_collector;
 pub mod options;
 pub mod overview;
 pub mod playback;
+pub mod profile;
 pub mod recent;
 pub mod shared;
 pub mod single_flight;

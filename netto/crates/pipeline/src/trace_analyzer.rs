@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::attention::{Attention, Stretch};
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::options::FeatureOptions;
+use super::profile::OpenProfile;
 use super::supervisor::{Part, Supervisor, Watch};
 use metrics_common::Folded;
 
@@ -81,6 +82,12 @@ pub trait StackSource: Send + Sync + 'static {
     /// # Errors
     /// Why there are none, for people.
     fn folded(&self) -> anyhow::Result<Folded>;
+
+    /// Begins to record a profile.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>>;
 }
 
 impl SnapshotSource for Box<dyn SnapshotSource> {

@@ -16,6 +16,7 @@ use netto_analysis::kernel_counts::context_switches;
 use netto_analysis::long_softirqs::{LongSoftirq, keep_longest};
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
+use netto_analysis::profile::IntervalProfile;
 use netto_analysis::sampler::{Choice, RequestedSampler, Sampler};
 use netto_analysis::tagged::{FlowEnds, TaggedSample, Tags};
 use netto_sys::preflight;
@@ -25,6 +26,7 @@ use netto_sys::system::{self, Roots};
 
 mod cpus;
 mod notes;
+mod open_profiles;
 pub mod overhead;
 mod process;
 pub mod programs;
@@ -95,6 +97,8 @@ pub struct Platform {
     pub program_causes: Option<Vec<ProgramCause>>,
     /// The stacks, for readers of the flame graph between two drains.
     pub stacks: Arc<SampledStacks>,
+    /// The samples of the interval, while profiles are recorded.
+    pub profile: Option<IntervalProfile>,
     /// Incremented each time symbols are read again.
     pub symbols_version: u64,
     /// `/proc/stat` now.
@@ -268,7 +272,9 @@ impl Platform {
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),
+                frequency_hz,
             )),
+            profile: None,
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,
             symbol_refresh: SymbolRefresh::new(roots.clone()),
@@ -310,6 +316,7 @@ impl Platform {
         proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
         self.overhead.begin(context_switches(&text), now_ns);
         self.take_long_softirqs();
+        self.profile = self.stacks.are_recorded().then(IntervalProfile::default);
         let cpus = self.follow_cpus()?;
         Ok(End {
             sequence: self.sequence,
@@ -318,6 +325,14 @@ impl Platform {
             interval_ns,
             cpus,
         })
+    }
+
+    /// Adds the samples of the interval to the profiles that are recorded; features have completed
+    /// them.
+    pub fn end_profile(&mut self, interval_ns: u64) {
+        if let Some(profile) = self.profile.take() {
+            self.stacks.record_interval(&profile, interval_ns);
+        }
     }
 
     /// Takes the longest softirqs before the stacks: so all samples of one are among those of its

@@ -3,19 +3,23 @@
 //! The measurement publishes its counts after each drain and takes them back before the next; a
 //! reader copies the pointers, then reads the kernel's symbols, symbolizes and folds on its own
 //! thread. Neither blocks the other longer than it takes to copy two pointers, except a reader
-//! during a drain.
+//! during a drain. A profile is recorded from one interval to the next instead (`open_profiles.rs`).
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use rustc_hash::FxHashMap;
 
-use metrics_common::Folded;
-use netto_analysis::flame::Counted;
+use metrics_common::{COMPONENTS, Folded};
+use netto_analysis::flame::{Counted, shown};
+use netto_analysis::profile::{IntervalProfile, ProfileRecorder};
 use netto_analysis::symbols;
+use netto_pipeline::profile::{Functions, Labels, OpenProfile, Profile, ProfileSample};
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_sys::system::Roots;
+
+use crate::open_profiles::OpenProfiles;
 
 /// How long a reader waits for a drain to end: a drain takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,18 +46,68 @@ pub struct SampledStacks {
     put: Mutex<Option<Put>>,
     is_put: Condvar,
     names: Mutex<Names>,
+    profiles: OpenProfiles,
+    frequency_hz: u64,
+}
+
+impl Names {
+    /// Drops what belongs to other symbols, and reads the names of these functions that are new.
+    fn read(
+        &mut self,
+        roots: &Roots,
+        symbols_version: u64,
+        starts: impl Iterator<Item = u64>,
+    ) -> anyhow::Result<()> {
+        if self.symbols_version != symbols_version {
+            self.by_start.clear();
+            self.symbols_version = symbols_version;
+        }
+        let mut now: FxHashMap<u64, Option<String>> = FxHashMap::default();
+        let mut is_new = false;
+        for start in starts {
+            if now.contains_key(&start) {
+                continue;
+            }
+            let known = self.by_start.get(&start).cloned();
+            is_new |= known.is_none();
+            now.insert(start, known.flatten());
+        }
+        if is_new {
+            // Names that are on no stack any more would be kept forever.
+            self.by_start = now;
+            symbols::name(roots.kallsyms()?, &mut self.by_start)?;
+        }
+        Ok(())
+    }
+
+    fn of(&self, start: u64) -> &str {
+        let known = self.by_start.get(&start).and_then(Option::as_deref);
+        shown(start, known)
+    }
 }
 
 impl SampledStacks {
     /// Nothing published; `unavailable` is the reason if there never will be anything.
-    pub fn new(roots: Roots, unavailable: Option<String>) -> Self {
+    pub fn new(roots: Roots, unavailable: Option<String>, frequency_hz: u64) -> Self {
         SampledStacks {
             roots,
             unavailable,
             put: Mutex::default(),
             is_put: Condvar::new(),
             names: Mutex::default(),
+            profiles: OpenProfiles::default(),
+            frequency_hz,
         }
+    }
+
+    /// Whether samples are to be kept for profiles.
+    pub fn are_recorded(&self) -> bool {
+        self.profiles.are_any()
+    }
+
+    /// Adds an interval to the profiles that are recorded.
+    pub fn record_interval(&self, interval: &IntervalProfile, length_ns: u64) {
+        self.profiles.add(interval, length_ns);
     }
 
     /// Takes the counts back: without a reader they can be changed without a copy.
@@ -100,27 +154,81 @@ impl StackSource for SampledStacks {
             counted,
             symbols_version,
         } = self.pick_up()?;
-        if names.symbols_version != symbols_version {
-            names.by_start.clear();
-            names.symbols_version = symbols_version;
-        }
-        let mut is_new = false;
-        for start in counted.functions() {
-            is_new |= !names.by_start.contains_key(&start);
-        }
-        if is_new {
-            // Names that are on no stack any more would be kept forever.
-            let mut now: FxHashMap<u64, Option<String>> = FxHashMap::default();
-            for start in counted.functions() {
-                if let Some(name) = names.by_start.remove(&start) {
-                    now.insert(start, name);
-                } else {
-                    now.entry(start).or_default();
-                }
-            }
-            names.by_start = now;
-            symbols::name(self.roots.kallsyms()?, &mut names.by_start)?;
-        }
+        names.read(&self.roots, symbols_version, counted.functions())?;
         Ok(counted.folded(|start| names.by_start.get(&start)?.as_deref()))
+    }
+
+    fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>> {
+        if let Some(reason) = &self.unavailable {
+            bail!("stacks are not sampled: {reason}");
+        }
+        let number = self.profiles.begin()?;
+        Ok(Box::new(Live {
+            stacks: self,
+            number,
+        }))
+    }
+}
+
+/// A profile that is being recorded.
+struct Live {
+    stacks: Arc<SampledStacks>,
+    number: u64,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.stacks.profiles.abandon(self.number);
+    }
+}
+
+impl OpenProfile for Live {
+    fn end(self: Box<Self>) -> anyhow::Result<Profile> {
+        let recorder = self.stacks.profiles.end(self.number);
+        let recorder = recorder.context("the recording has been ended")?;
+        anyhow::ensure!(
+            recorder.length_ns > 0,
+            "no interval has ended meanwhile; try again"
+        );
+        self.stacks.profile(&recorder)
+    }
+}
+
+impl SampledStacks {
+    /// A recording, with names.
+    fn profile(&self, recorder: &ProfileRecorder) -> anyhow::Result<Profile> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let symbols_version = self.pick_up()?.symbols_version;
+        let starts = recorder.rows().flat_map(|row| row.functions).copied();
+        names.read(&self.roots, symbols_version, starts)?;
+        let mut functions = Functions::default();
+        let mut samples = Vec::new();
+        for row in recorder.rows() {
+            let stack = row.functions.iter();
+            let slug = |row: usize| COMPONENTS.get(row).map(|component| component.slug);
+            samples.push(ProfileSample {
+                stack: stack
+                    .map(|start| functions.number(names.of(*start)))
+                    .collect(),
+                labels: Labels {
+                    cpu: Some(row.cpu),
+                    event: slug(row.event).unwrap_or_default().to_owned(),
+                    part: row.part.and_then(slug),
+                    owner: row.owner.map(str::to_owned),
+                },
+                count: row.count,
+                cpu_ns: row.cpu_ns,
+            });
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now_ns = now.unwrap_or_default().as_nanos() as u64;
+        Ok(Profile {
+            begun_unix_ns: now_ns.saturating_sub(recorder.length_ns),
+            length_ns: recorder.length_ns,
+            period_ns: 1_000_000_000 / self.frequency_hz.max(1),
+            functions: functions.into_names(),
+            samples,
+            left_out: recorder.left_out,
+        })
     }
 }

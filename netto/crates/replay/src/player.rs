@@ -18,6 +18,7 @@ use super::recording::{Reading, Recording};
 use super::timeline::Frame;
 use metrics_common::Folded;
 use netto_pipeline::playback::Controls;
+use netto_pipeline::profile::OpenProfile;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Update};
 
 /// Interval of the player's steps.
@@ -46,6 +47,10 @@ struct NoStacks;
 impl StackSource for NoStacks {
     fn folded(&self) -> anyhow::Result<Folded> {
         bail!("a recording holds no stacks, so there is no flame graph")
+    }
+
+    fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>> {
+        bail!("a recording holds no stacks; `netto report --format pprof` reads those of a log")
     }
 }
 

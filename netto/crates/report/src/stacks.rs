@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use metrics_common::Folded;
 use netto_offline::stacks::Line;
 use netto_questions::figures::plain;
 
@@ -16,6 +17,19 @@ pub(super) fn write(lines: &[Line], sides: usize, into: &mut impl Write) -> io::
         writeln!(into)?;
     }
     Ok(())
+}
+
+/// The same lines with the length of their time.
+pub(super) fn folded(lines: &[Line], window_ns: u64) -> Folded {
+    let mut folded = Folded {
+        window_ns,
+        ..Folded::default()
+    };
+    for (stack, [count, _]) in lines {
+        let mut names = stack.split(';');
+        folded.add(names.next().unwrap_or_default(), names, *count);
+    }
+    folded
 }
 
 /// Why there are no stacks, and the remedy.

@@ -118,6 +118,13 @@ impl NetworkCost {
                     false => samples.borrow_mut().add(classifier, sample),
                 };
                 let found = found.filter(|found| is_networking(found.owner.event));
+                if let (Some(found), Some(profile)) = (found, &mut platform.profile)
+                    && !trace.is_of_window
+                {
+                    let what = (trace.cpu, found.owner.event, found.owner.part);
+                    let place = trace.tag.is_some().then_some(tagged.len());
+                    profile.add(what, place, classifier.own_functions(trace.frames));
+                }
                 let mut program = None;
                 if let (Some(found), Some(programs)) = (found, &mut platform.programs) {
                     program = programs.at_work(classifier, trace.frames);
@@ -254,6 +261,10 @@ impl Instrument for NetworkCost {
         self.attribution.begin(*interval_ns, self.samples.counts());
         let counted = self.samples.flame.counted(*now_ns);
         platform.stacks.put_down(counted, platform.symbols_version);
+        if let Some(profile) = &mut platform.profile {
+            let (samples, readers) = (&self.samples, &platform.readers);
+            profile.set_worth(|cpu| samples.worth_ns(cpu, readers.sample_period_ns(cpu as u32)));
+        }
 
         let softirqs_are_timed = platform.overhead.timed().has(Group::Softirqs);
         let correction = platform

@@ -82,6 +82,8 @@ struct WhoseCost {
     programs: FxHashMap<(u32, usize, u32), u32>,
     ranking: Ranking,
     portions: Vec<Portion>,
+    /// The cause of each sample, while a profile is recorded.
+    causes: Vec<Option<u32>>,
     /// Causes of the samples in each long softirq of the interval.
     long_causes: Vec<Tally<u32>>,
 }
@@ -127,6 +129,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         programs: FxHashMap::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
+        causes: Vec::new(),
         long_causes: Vec::new(),
     }))
 }
@@ -142,7 +145,7 @@ impl WhoseCost {
     ) {
         self.long_causes.clear();
         self.long_causes.resize_with(long.len(), Tally::default);
-        for sample in samples {
+        for (place, sample) in samples.iter().enumerate() {
             let runner = self.runner(&sample.tag);
             let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
             // Without its probes, the owner of work for others is unknown; the payer is not.
@@ -164,6 +167,9 @@ impl WhoseCost {
                 self.flows.add((sample.cpu, sample.event), flow);
                 (cause, causer.found())
             };
+            if let Some(of_sample) = self.causes.get_mut(place) {
+                *of_sample = Some(cause);
+            }
             if let Some(program) = sample.program
                 && cause != UNKNOWN
             {
@@ -417,8 +423,19 @@ impl Instrument for WhoseCost {
             .set_estimate(!timed.has(Group::Softirqs), variance);
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
+        self.causes.clear();
+        if platform.profile.is_some() {
+            self.causes.resize(tick.samples.len(), None);
+        }
         self.add_samples(&platform.overhead, long, tick.samples, now_ns);
         platform.long_parties = self.name_long(&platform.overhead, long, now_ns);
+        if let Some(profile) = &mut platform.profile {
+            let (causes, register, resolver) = (&self.causes, &self.register, &mut self.resolver);
+            profile.set_causes(
+                |place| causes.get(place).copied().flatten(),
+                |who| resolver.owner(register.who(who), register, now_ns).label(),
+            );
+        }
         let Some(cost) = &sections.cost else {
             return Ok(());
         };

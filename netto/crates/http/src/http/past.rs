@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use actix_web::body::{BodySize, BoxBody};
 use actix_web::http::{StatusCode, header};
 use actix_web::web::{Bytes, Data};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::State;
 use super::responses::{newest_info, not_ready, text};
 use crate::dump;
-use crate::response_budget::BudgetedBody;
+use crate::response_budget::{BudgetShare, BudgetedBody};
 use netto_questions::api::Refusal;
 
 /// The response to the query at this index of the list.
@@ -56,13 +56,23 @@ fn given(
     let Some(share) = state.response_budget.take(answer.len()) else {
         return full();
     };
-    let size = BodySize::Sized(answer.len() as u64);
-    let piece = std::iter::once(Ok::<_, Infallible>(answer));
-    HttpResponse::Ok()
+    let mut response = HttpResponse::Ok();
+    response
         .content_type(content_type)
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((header::VARY, "Accept"))
-        .body(BoxBody::new(BudgetedBody::new(piece, size, share)))
+        .insert_header((header::VARY, "Accept"));
+    budgeted(&mut response, answer, share)
+}
+
+/// Completes a response whose body holds its share of the budget until it is read.
+pub(super) fn budgeted(
+    response: &mut HttpResponseBuilder,
+    body: Bytes,
+    share: BudgetShare,
+) -> HttpResponse {
+    let size = BodySize::Sized(body.len() as u64);
+    let piece = std::iter::once(Ok::<_, Infallible>(body));
+    response.body(BoxBody::new(BudgetedBody::new(piece, size, share)))
 }
 
 /// The newest snapshots as a log.
@@ -92,11 +102,11 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
         )))
 }
 
-fn full() -> HttpResponse {
+pub(super) fn full() -> HttpResponse {
     later("too many long answers are being read; try again in some seconds")
 }
 
-fn later(reason: impl std::fmt::Display) -> HttpResponse {
+pub(super) fn later(reason: impl std::fmt::Display) -> HttpResponse {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
     let seconds = header::HeaderValue::from_static("5");
     response.headers_mut().insert(header::RETRY_AFTER, seconds);

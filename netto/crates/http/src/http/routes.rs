@@ -11,6 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::State;
 use super::access::from_own_page;
 use super::past;
+use super::profile::profile;
 use super::responses::{newest_info, not_found, not_ready, resource, text};
 use crate::admission::Visitor;
 use crate::assets;
@@ -29,6 +30,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig, state: &State) {
         .service(resource("/api/v1/info", info).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
+        .service(resource("/debug/pprof/profile", profile).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))

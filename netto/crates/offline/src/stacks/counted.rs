@@ -55,6 +55,11 @@ pub struct About {
 }
 
 impl About {
+    /// CPU time for which a sample stands, nanoseconds; `None` if the rate is unknown.
+    pub fn worth_ns(&self) -> Option<u64> {
+        Some((1e9 / self.sampled_hz()?).round() as u64)
+    }
+
     /// Mean sampling rate of CPUs doing networking, per second; `None` if unknown.
     fn sampled_hz(&self) -> Option<f64> {
         let hz = self.network_samples / self.network_ns;

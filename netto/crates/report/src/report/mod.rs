@@ -17,8 +17,11 @@ use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Files, Findings, SeriesItem};
+use netto_metrics::pprof;
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
+use netto_pipeline::compression::gzip;
+use netto_pipeline::profile::Profile;
 use netto_questions::cpus::CpuSet;
 use netto_questions::table::Table;
 use netto_questions::times::{self, Moment, Wanted};
@@ -50,7 +53,8 @@ pub struct ReportArgs {
     pub logs: Vec<PathBuf>,
     /// Format of the output: table (one screen), json (the same, for programs), html (the
     /// dashboard, in one file), svg (a picture), csv or parquet (a table of every interval, see
-    /// --table), or folded (sampled stacks, for flame graph tools)
+    /// --table), folded (sampled stacks, for flame graph tools), or pprof (the same as a profile for
+    /// go tool pprof, Parca and Pyroscope)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -113,6 +117,8 @@ pub enum Format {
     Svg,
     /// Stacks for flame graph tools
     Folded,
+    /// Stacks as a profile for `go tool pprof` and others
+    Pprof,
 }
 
 /// A length of time that is not 0.
@@ -138,10 +144,11 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
             "--component does not go with --format html: the page shows any of them".to_owned(),
         );
     }
-    if args.format == Format::Folded && (args.component.is_some() || args.cpus.is_some()) {
+    let has_stacks = matches!(args.format, Format::Folded | Format::Pprof);
+    if has_stacks && (args.component.is_some() || args.cpus.is_some()) {
         return Outcome::Usage(
-            "--component and --cpus do not go with --format folded: logs hold the stacks of all \
-             CPUs together, and each line begins with its event"
+            "--component and --cpus do not go with --format folded or pprof: logs hold the stacks of all \
+             CPUs together, and each has its event"
                 .to_owned(),
         );
     }
@@ -193,7 +200,7 @@ fn report(
     }
     let component = args.component.as_deref();
     let findings = match args.format {
-        Format::Folded => folded(source, args)?,
+        Format::Folded | Format::Pprof => stacks(source, args)?,
         Format::Html => {
             let (text, findings) = html::text(source, zone)?;
             write(args, &text)?;
@@ -273,12 +280,23 @@ fn summed_up(
     Ok((summary, strip, parts.collect(), findings))
 }
 
-/// Writes the stacks of all logs together.
-fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
+/// Writes the stacks of all logs together, as lines or as a profile.
+fn stacks(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
     let mut stacks = Stacks::default();
+    let (mut described, mut begun_unix_ns) = (None, 0);
     let findings = source.for_each(|entry| {
-        if let SeriesItem::Stacks(sampled) = entry {
-            stacks.add(Which::A, &sampled);
+        match entry {
+            SeriesItem::Described(info) => described = Some(info),
+            SeriesItem::Interval(snapshot) => {
+                if begun_unix_ns == 0 {
+                    begun_unix_ns = snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns);
+                }
+                if let Some(info) = &described {
+                    stacks.interval(Which::A, info, &snapshot);
+                }
+            }
+            SeriesItem::Stacks(sampled) => stacks.add(Which::A, &sampled),
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) => {}
         }
         Ok(())
     })?;
@@ -287,12 +305,28 @@ fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
         .iter()
         .map(|log| log.display().to_string())
         .collect();
-    anyhow::ensure!(
-        stacks.about(Which::A).messages > 0,
-        crate::stacks::none(&logs.join(", "))
-    );
+    let logs = logs.join(", ");
+    let about = *stacks.about(Which::A);
+    anyhow::ensure!(about.messages > 0, crate::stacks::none(&logs));
     let mut output = Output::to(args.output.as_deref())?;
-    crate::stacks::write(&stacks.counted(), 1, &mut output).context("cannot write the stacks")?;
+    if args.format == Format::Folded {
+        crate::stacks::write(&stacks.counted(), 1, &mut output)
+            .context("cannot write the stacks")?;
+    } else {
+        anyhow::ensure!(
+            !output.is_terminal(),
+            "a profile cannot be written to a terminal: use --output FILE"
+        );
+        let worth_ns = about.worth_ns().with_context(|| {
+            format!("{logs} does not say how often stacks were sampled, so their time is unknown")
+        })?;
+        let folded = crate::stacks::folded(&stacks.counted(), about.window_ns);
+        let profile = Profile::of_folded(&folded, begun_unix_ns, worth_ns);
+        let packed = gzip(&pprof::encode(&profile)).map_err(anyhow::Error::msg)?;
+        output
+            .write_all(&packed)
+            .context("cannot write the profile")?;
+    }
     output.finish()?;
     Ok(findings)
 }
