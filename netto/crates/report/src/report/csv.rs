@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use metrics_common::Info;
 
-use super::rows::{Writer, columns};
+use super::row_writer::{Writer, columns};
 use super::source::about;
 use crate::output::Output;
 use netto_questions::table::{Cell, Table};

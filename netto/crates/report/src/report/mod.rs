@@ -11,7 +11,8 @@ use metrics_common::Snapshot;
 use metrics_common::component::index_of;
 
 use self::json::Parts;
-use self::rows::{Export, Writer};
+use self::row_writer::Writer;
+use self::rows::Export;
 use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
@@ -31,6 +32,7 @@ mod html;
 mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod row_writer;
 mod rows;
 mod source;
 mod svg;

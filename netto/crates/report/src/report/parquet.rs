@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
-use super::rows::{Writer, columns};
+use super::row_writer::{Writer, columns};
 use super::source::about;
 use crate::output::Output;
 use netto_questions::table::{Cell, Column, Table, Values};

@@ -9,9 +9,10 @@ use anyhow::Context as _;
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
-use netto_questions::table::{Cell, Column, Table, Values};
+use netto_questions::table::{Cell, Table, Values};
 
 use super::Format;
+use super::row_writer::Writer;
 use super::source::Source;
 use crate::output::Output;
 
@@ -22,14 +23,6 @@ const ALL: &str = "all";
 /// The column that `--component` is about.
 const COMPONENT: &str = "component";
 
-/// The columns that every table begins with: end and length of the interval.
-pub(super) const FIRST_COLUMNS: [Column; 2] = [Column::time("time"), Column::count("interval_ns")];
-
-/// The columns of a table.
-pub(super) fn columns(table: &Table) -> impl Iterator<Item = &Column> {
-    FIRST_COLUMNS.iter().chain(table.columns)
-}
-
 /// What is exported, and where to.
 #[derive(Debug)]
 pub(super) struct Export<'a> {
@@ -39,18 +32,6 @@ pub(super) struct Export<'a> {
     component: Option<&'a str>,
     step_ns: Option<u64>,
     format: Format,
-}
-
-/// Takes the rows of one table.
-pub(super) trait Writer {
-    /// Writes the description of the host; called once, before the rows.
-    fn describe(&mut self, info: &Arc<Info>) -> anyhow::Result<()>;
-
-    /// Writes a row: the first columns of every table, and the table's own.
-    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()>;
-
-    /// Completes the file.
-    fn finish(self: Box<Self>) -> anyhow::Result<()>;
 }
 
 impl<'a> Export<'a> {
