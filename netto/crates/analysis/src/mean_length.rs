@@ -2,6 +2,7 @@
 //! their mean length times their number (a ratio estimate; W. G. Cochran, 1977, chapter 6). Pure.
 //!
 //! The softirqs of one window are alike, so a window, however many it has, counts as one observation.
+//! More softirqs a second are mostly shorter ones, so windows of intervals with as many count most.
 
 use std::collections::VecDeque;
 
@@ -14,6 +15,10 @@ const FADING: f64 = 0.7;
 /// The assumed standard deviation of windows' means, as a ratio, and how many windows it counts as.
 const ASSUMED: f64 = 0.3;
 const ASSUMED_WINDOWS: f64 = 2.0;
+/// By which ratio numbers of softirqs in an interval differ, as a natural logarithm, where windows count
+/// half; and the assumed standard deviation of the exponent by which the length follows the number.
+const ALIKE: f64 = 0.2;
+const EXPONENT: f64 = 0.5;
 /// The assumed standard deviation between CPUs of the factor of samples, as a ratio: idle CPUs are
 /// sampled less than others on some kernels.
 const OF_CPUS: f64 = 0.15;
@@ -33,8 +38,23 @@ pub struct MeanLength {
 struct Window {
     ns: f64,
     number: f64,
+    /// Softirqs of its interval, for each nanosecond.
+    rate: f64,
     /// Intervals since the window before it.
     intervals: f64,
+}
+
+/// Softirqs of an interval.
+#[derive(Debug, Clone, Copy)]
+pub struct Softirqs {
+    /// Length of the interval, nanoseconds.
+    pub interval_ns: u64,
+    /// All, as the kernel has counted them.
+    pub all: u64,
+    /// Those that were timed.
+    pub timed: u64,
+    /// The length of these, nanoseconds.
+    pub timed_ns: u64,
 }
 
 /// A time that is not measured itself.
@@ -50,48 +70,55 @@ pub struct Estimate {
 }
 
 impl MeanLength {
-    /// Ends an interval, in which this many softirqs were timed.
-    pub fn add(&mut self, number: u64, ns: u64) {
+    /// Ends an interval; returns the time of its softirqs that were not timed, `None` before any
+    /// was.
+    pub fn end_interval(&mut self, softirqs: Softirqs) -> Option<Estimate> {
+        let rate = softirqs.all as f64 / softirqs.interval_ns.max(1) as f64;
         self.intervals += 1;
-        if number == 0 {
-            return;
+        if softirqs.timed > 0 {
+            if self.windows.len() == REMEMBERED {
+                self.windows.pop_front();
+            }
+            self.windows.push_back(Window {
+                ns: softirqs.timed_ns as f64,
+                number: softirqs.timed as f64,
+                rate,
+                intervals: f64::from(std::mem::take(&mut self.intervals)),
+            });
         }
-        if self.windows.len() == REMEMBERED {
-            self.windows.pop_front();
-        }
-        self.windows.push_back(Window {
-            ns: ns as f64,
-            number: number as f64,
-            intervals: f64::from(std::mem::take(&mut self.intervals)),
-        });
+        self.of(softirqs.all.saturating_sub(softirqs.timed), rate)
     }
 
-    /// The time of this many other softirqs of the interval; `None` before any was timed.
-    pub fn of(&self, number: u64) -> Option<Estimate> {
+    /// The time of this many softirqs of an interval in which they came at this rate.
+    fn of(&self, number: u64, rate: f64) -> Option<Estimate> {
         let count = self.windows.len() as f64;
         let sum = |of: &dyn Fn(&Window) -> f64| self.windows.iter().map(of).sum::<f64>();
-        let (mut ns, mut all, mut squares, mut weight) = (0.0, 0.0, 0.0, 1.0);
+        let (mut ns, mut all, mut squares, mut apart) = (0.0, 0.0, 0.0, 0.0);
+        let mut faded = 1.0;
         for own in self.windows.iter().rev() {
+            let differs = (own.rate / rate).ln().abs().min(f64::MAX.ln()).powi(2);
+            let weight = faded / (1.0 + differs / ALIKE.powi(2));
             ns += weight * own.ns;
             all += weight * own.number;
-            squares += weight * weight;
-            weight *= FADING;
+            squares += (weight * own.number).powi(2);
+            apart += weight * own.number * differs;
+            faded *= FADING;
         }
-        if all == 0.0 {
+        if all <= 0.0 {
             return None;
         }
         let length_ns = ns / all;
-        let mean = sum(&|own| own.number) / count;
-        let whole_ns = (length_ns * mean).max(1.0);
+        let whole_ns = (length_ns * sum(&|own| own.number) / count).max(1.0);
         let off = |own: &Window| ((own.ns - length_ns * own.number) / whole_ns).powi(2);
         let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&off))
             / (ASSUMED_WINDOWS + (count - 1.0).max(0.0));
+        let unlike = EXPONENT.powi(2) * apart / all;
         let ns = length_ns * number as f64;
         let intervals = sum(&|own| own.intervals) / count;
         Some(Estimate {
             ns,
-            variance: ns * ns * between * mean * mean * squares / (all * all),
-            of_sum: ns * ns * between * intervals,
+            variance: ns * ns * (between * squares / (all * all) + unlike),
+            of_sum: ns * ns * (between + unlike) * intervals,
         })
     }
 }
@@ -157,8 +184,9 @@ mod tests {
             let window = (interval % 2 == 0).then(|| load.moment(number));
             let others = if window.is_some() { 19 } else { 20 };
             let truth: f64 = (0..others).map(|_| load.moment(number)).sum();
-            length.add(window.map_or(0, |_| number), window.unwrap_or(0.0) as u64);
-            let mut found = length.of(others * number).unwrap();
+            let timed = window.map_or(0, |_| number);
+            let found = length.end_interval(softirqs(20 * number, timed, window.unwrap_or(0.0)));
+            let mut found = found.unwrap();
             if let Some(worth_ns) = samples {
                 let due = truth / worth_ns;
                 let taken = (due + due.sqrt() * normal(&mut load.random)).max(0.0);
@@ -173,6 +201,15 @@ mod tests {
             sums[2] += truth;
         }
         [sums[0], sums[1].sqrt(), sums[2]]
+    }
+
+    fn softirqs(all: u64, timed: u64, timed_ns: f64) -> Softirqs {
+        Softirqs {
+            interval_ns: 500_000_000,
+            all,
+            timed,
+            timed_ns: timed_ns as u64,
+        }
     }
 
     /// Of 400 minutes, in how many the 95 % interval has the truth, and the mean error.
@@ -207,9 +244,8 @@ mod tests {
             assert!(held >= 368, "{worth_ns} ns: {held} of 400");
             assert!(error.abs() < 0.01, "{worth_ns} ns: {error}");
         }
-        let mut length = MeanLength::default();
-        length.add(100, 150_000);
-        let alone = length.of(1_000).unwrap();
+        let alone = MeanLength::default().end_interval(softirqs(1_100, 100, 150_000.0));
+        let alone = alone.unwrap();
         let factor = Correction {
             ratio: 1.0,
             error_ratio: 0.01,
@@ -220,36 +256,70 @@ mod tests {
         assert_eq!(alone.with_samples(0, 1_000.0, None), alone);
     }
 
+    /// As bulk TCP does: few long softirqs, many short ones, in turns of ten seconds, with a window in
+    /// every eighth interval.
+    #[test]
+    fn each_of_two_loads_that_alternate_is_known_by_its_own_windows() {
+        let mut held = 0;
+        for seed in 0..200 {
+            let mut random = SplitMix64(seed);
+            let mut length = MeanLength::default();
+            let mut sums = [0.0; 3];
+            for interval in 0..480 {
+                let (number, each_ns) = match interval / 20 % 2 {
+                    0 => (5_000, 10_000.0),
+                    _ => (30_000, 1_800.0),
+                };
+                let timed = if interval % 8 == 0 { number / 10 } else { 0 };
+                let mut length_ns = || each_ns * (1.0 + 0.1 * normal(&mut random));
+                let (timed_ns, others_ns) = (timed as f64 * length_ns(), length_ns());
+                let found = length
+                    .end_interval(softirqs(number, timed, timed_ns))
+                    .unwrap();
+                // At first, the other load is unknown.
+                if interval >= 120 {
+                    sums[0] += found.ns;
+                    sums[1] += found.of_sum;
+                    sums[2] += others_ns * (number - timed) as f64;
+                }
+            }
+            let [found, variance, truth] = sums;
+            assert!((found / truth - 1.0).abs() < 0.15, "{found} of {truth}");
+            held += u32::from((found - truth).abs() <= Z * variance.sqrt());
+        }
+        assert!(held >= 184, "{held} of 200");
+    }
+
     #[test]
     fn another_load_is_followed_within_some_windows_and_its_doubt_is_stated_meanwhile() {
         let mut length = MeanLength::default();
-        for _ in 0..30 {
-            length.add(1_000, 1_000_000);
-        }
-        let calm = length.of(1_000).unwrap();
+        let mut after = |windows, all, timed_ns| {
+            let ended = (0..windows).map(|_| length.end_interval(softirqs(all, 1_000, timed_ns)));
+            ended.last().flatten().unwrap()
+        };
+        let calm = after(30, 2_000, 1e6);
         assert!((calm.ns - 1e6).abs() < 1.0);
-        for _ in 0..3 {
-            length.add(1_000, 4_000_000);
-        }
-        let changing = length.of(1_000).unwrap();
+        let changing = after(3, 2_000, 4e6);
         assert!(changing.ns > 2.5e6 && changing.ns < 4e6, "{changing:?}");
-        assert!(changing.of_sum.sqrt() / changing.ns > 2.0 * calm.of_sum.sqrt() / calm.ns);
-        for _ in 0..10 {
-            length.add(1_000, 4_000_000);
-        }
-        assert!((length.of(1_000).unwrap().ns / 4e6 - 1.0).abs() < 0.03);
+        let doubt = |own: Estimate| own.of_sum.sqrt() / own.ns;
+        assert!(doubt(changing) > 2.0 * doubt(calm));
+        assert!((after(10, 2_000, 4e6).ns / 4e6 - 1.0).abs() < 0.03);
+        // At once, if there are more of them.
+        let more = after(1, 20_000, 1e6);
+        assert!((more.ns / 19e6 - 1.0).abs() < 0.1, "{more:?}");
     }
 
     #[test]
     fn before_any_was_timed_nothing_is_known_and_intervals_without_a_window_rest_on_earlier_ones() {
         let mut length = MeanLength::default();
-        length.add(0, 0);
-        assert_eq!(length.of(5), None);
-        length.add(10, 20_000);
-        let first = length.of(5).unwrap();
+        assert_eq!(length.end_interval(softirqs(5, 0, 0.0)), None);
+        let first = length.end_interval(softirqs(15, 10, 20_000.0)).unwrap();
         assert_eq!(first.ns, 10_000.0);
-        length.add(0, 0);
-        assert_eq!(length.of(5), Some(first));
-        assert_eq!(length.of(0).map(|own| own.ns), Some(0.0));
+        let next = length.end_interval(softirqs(15, 0, 0.0)).unwrap();
+        assert_eq!(next.ns, 30_000.0);
+        let more = length.end_interval(softirqs(60, 0, 0.0)).unwrap();
+        assert!(more.variance / more.ns.powi(2) > 2.0 * next.variance / next.ns.powi(2));
+        let none = length.end_interval(softirqs(0, 0, 0.0)).unwrap();
+        assert_eq!(none, Estimate::default());
     }
 }

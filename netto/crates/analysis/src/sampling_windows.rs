@@ -9,6 +9,9 @@ const SWITCHING_PART: f64 = 0.1;
 const PERIOD_NS: u64 = 1_000_000_000;
 /// What samples may take of a window, relative to its probes.
 const SAMPLES_PART: f64 = 0.25;
+/// A load that differs from that of the last window by more than this ratio, either way, has a window
+/// soon, whatever is affordable on average.
+const ANOTHER_LOAD: f64 = 1.5;
 /// Bounds of the rate of samples in addition to the regular ones, samples per second.
 const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 50.0..=1_000.0;
 /// Most of these samples in a window on a CPU: they only tell which parts of a softirq are whose.
@@ -58,6 +61,10 @@ pub struct SamplingWindows {
 /// The last window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Last {
+    /// When it was chosen.
+    now_ns: u64,
+    /// What the probes would have cost then if they were always attached.
+    cost_ratio: f64,
     length_ns: f64,
     /// From its beginning to that of the next.
     period_ns: f64,
@@ -117,15 +124,22 @@ impl SamplingWindows {
             sample_ns,
             max_overhead_ratio,
         } = load;
-        if now_ns < self.next_ns {
+        // Intervals are not exactly as long as they should be.
+        let early_ns = |period_ns: u64| interval_ns.min(period_ns) / 2;
+        let soon_ns = self.last.filter(|last| last.is_of_another(cost_ratio));
+        let soon_ns = soon_ns.map(|last| last.now_ns + PERIOD_NS - early_ns(PERIOD_NS));
+        if now_ns < soon_ns.unwrap_or(self.next_ns).min(self.next_ns) {
             return None;
         }
+        let is_soon = now_ns < self.next_ns;
         let switching = self.switching.map(|own| own.here_ns + own.interrupts_ns);
         let switching_ns = switching.unwrap_or(0.0);
         let affordable_ns = switching_ns / (SWITCHING_PART * max_overhead_ratio.max(1e-9));
-        let period_ns = (affordable_ns as u64).max(PERIOD_NS);
-        // Intervals are not exactly as long as they should be.
-        self.next_ns = now_ns + period_ns - interval_ns.min(period_ns) / 2;
+        let period_ns = match is_soon {
+            true => PERIOD_NS,
+            false => (affordable_ns as u64).max(PERIOD_NS),
+        };
+        self.next_ns = now_ns + period_ns - early_ns(period_ns);
         let period_ns = period_ns.max(interval_ns) as f64;
         let part_ns = BUDGET_PART * max_overhead_ratio * period_ns - switching_ns;
         let sampling_hz = sample_ns.map_or(0.0, |sample_ns| {
@@ -139,6 +153,8 @@ impl SamplingWindows {
         // Of more samples than fit, the last would be missing.
         let fewer = (MOST_SAMPLES * 1e9 / length_ns.max(1) as f64 / sampling_hz.max(1.0)).min(1.0);
         self.last = Some(Last {
+            now_ns,
+            cost_ratio,
             length_ns: length_ns as f64,
             period_ns,
             sampling_ratio: fewer * sampling_ratio,
@@ -149,6 +165,17 @@ impl SamplingWindows {
             length_ns,
             sampling_hz: (fewer * sampling_hz) as u64,
         })
+    }
+}
+
+impl Last {
+    /// Whether this is another load than that of the window.
+    fn is_of_another(&self, cost_ratio: f64) -> bool {
+        let (less, more) = (
+            self.cost_ratio / ANOTHER_LOAD,
+            self.cost_ratio * ANOTHER_LOAD,
+        );
+        !(less..=more).contains(&cost_ratio)
     }
 }
 
@@ -266,6 +293,20 @@ mod tests {
             .filter_map(|now| period(&mut windows, now))
             .collect();
         assert_eq!(opened, [(0, 250 * MS), (10, 250 * MS), (20, 250 * MS)]);
+    }
+
+    #[test]
+    fn another_load_has_a_short_window_soon() {
+        let mut windows = SamplingWindows::default();
+        windows.learn(5_000_000, 12, 0.0);
+        let mut opened = Vec::new();
+        for half_second in 0..20 {
+            let cost_ratio = if half_second < 3 { 0.02 } else { 0.05 };
+            let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
+            opened.extend(window.map(|window| (half_second, window.length_ns / MS)));
+        }
+        assert_eq!(opened[..3], [(0, 250), (3, 5), (5, 200)]);
+        assert_eq!(opened.len(), 4, "{opened:?}");
     }
 
     proptest! {

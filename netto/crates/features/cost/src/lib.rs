@@ -12,7 +12,7 @@ use self::analysis::missed::Missed;
 use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use netto_analysis::groups::Group;
-use netto_analysis::mean_length::MeanLength;
+use netto_analysis::mean_length::{MeanLength, Softirqs};
 use netto_analysis::tagged::TaggedSample;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -182,8 +182,12 @@ impl NetworkCost {
                 // Softirqs have the kinds after 0.
                 let all = platform.overhead.softirqs(cpu)?[rx - 1];
                 let added_ns = entries[rx] * platform.overhead.added_to_softirq_ns();
-                length.add(entries[rx], clock[rx].saturating_sub(added_ns));
-                length.of(all.saturating_sub(entries[rx]))
+                length.end_interval(Softirqs {
+                    interval_ns,
+                    all,
+                    timed: entries[rx],
+                    timed_ns: clock[rx].saturating_sub(added_ns),
+                })
             }),
         };
         let is_counted =
