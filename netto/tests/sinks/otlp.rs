@@ -179,7 +179,7 @@ fn points(request: &ExportMetricsServiceRequest, name: &str) -> (BTreeMap<String
     (values, time)
 }
 
-/// `cpu=0,event=rx_softirq`
+/// `cpu.logical_number=0,event=rx_softirq`
 fn key(attributes: &[KeyValue]) -> String {
     let shown: Vec<String> = attributes
         .iter()
@@ -227,7 +227,7 @@ fn exports_are_the_sums_of_all_snapshots() {
     let page = get(daemon.address, "/metrics", &[]).text();
     for cpu in ["0", "1"] {
         let shown = series(&page, "netto_network_cpu_seconds_total", &[("cpu", cpu)]);
-        let told = times[&format!("cpu={cpu}")];
+        let told = times[&format!("cpu.logical_number={cpu}")];
         assert!(shown.is_some_and(|shown| shown >= told), "{shown:?} {told}");
     }
     daemon.stop().expect("a clean end");
@@ -265,7 +265,8 @@ fn check_sums(request: &ExportMetricsServiceRequest, seen: &[Snapshot]) {
                 .iter()
                 .map(|s| s.cost().cpu_ns(index).expect("measured")[column]);
             let seconds = rows.sum::<u64>() as f64 / 1e9;
-            let key = format!("cpu={column},event={event}{rest},network={is_network}");
+            let key =
+                format!("cpu.logical_number={column},event={event}{rest},network={is_network}");
             expected.insert(key, seconds);
             network += if is_network { seconds } else { 0.0 };
         }
@@ -273,13 +274,16 @@ fn check_sums(request: &ExportMetricsServiceRequest, seen: &[Snapshot]) {
     assert!(network > 0.0);
     assert_eq!(points(request, "netto.cpu.time").0, expected);
     let at = |name: &str, key: &str| points(request, name).0[key];
-    assert_eq!(at("netto.samples", "cpu=0"), 50.0 * count);
-    assert_eq!(at("netto.samples.lost", "cpu=1"), 3.0 * count);
+    assert_eq!(at("netto.samples", "cpu.logical_number=0"), 50.0 * count);
+    assert_eq!(
+        at("netto.samples.lost", "cpu.logical_number=1"),
+        3.0 * count
+    );
     assert_eq!(at("netto.network.energy", ""), 0.5 * count);
     assert_eq!(at("netto.energy", "zone=package-0"), 2.0 * count);
     assert_eq!(at("netto.overhead", ""), 0.005);
     assert_eq!(at("netto.daemon.memory", ""), f64::from(20 << 20));
-    let part = format!("cpu=0,part={}", OwnPart::Sampler.slug());
+    let part = format!("cpu.logical_number=0,part={}", OwnPart::Sampler.slug());
     assert!((at("netto.own.cpu.time", &part) - 1e-3 * count).abs() < 1e-9);
     let resource = request.resource_metrics[0].resource.as_ref().expect("one");
     let told = key(&resource.attributes);

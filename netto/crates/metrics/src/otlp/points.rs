@@ -25,6 +25,33 @@ const NUMBERS: &[&str] = &["cpu"];
 /// Labels whose values are `true` or `false`.
 const FLAGS: &[&str] = &["network", "hardware"];
 
+/// The attribute of a label: OpenTelemetry's where its semantic conventions have one.
+fn name_of(label: &'static str, value: &str) -> &'static str {
+    match label {
+        "cpu" => "cpu.logical_number",
+        "mode" => "cpu.mode",
+        "interface" => "network.interface.name",
+        "container" => "container.id",
+        "namespace" => "k8s.namespace.name",
+        // A pod whose name is unknown has its identifier instead.
+        "pod" if is_uid(value) => "k8s.pod.uid",
+        "pod" => "k8s.pod.name",
+        _ => label,
+    }
+}
+
+/// Whether it has the form of a UUID, with hyphens or underscores.
+fn is_uid(text: &str) -> bool {
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    text.len() == 36
+        && text
+            .char_indices()
+            .all(|(at, letter)| match HYPHENS.contains(&at) {
+                true => matches!(letter, '-' | '_'),
+                false => letter.is_ascii_hexdigit(),
+            })
+}
+
 /// The request for a host: the sum of all intervals since the start of netto.
 pub fn request(inputs: &Inputs<'_>, catalogues: &[Catalogue]) -> ExportMetricsServiceRequest {
     let metrics = families(catalogues, false).filter_map(|family| metric(family, inputs));
@@ -110,12 +137,13 @@ impl Points {
         // As in Prometheus, an empty label is absent.
         let labels = labels.filter(|(_, value)| !value.is_empty());
         let attributes = labels.map(|(label, value)| {
+            let text_of = value;
             let number = value.parse().ok().filter(|_| NUMBERS.contains(label));
             let flag = value.parse().ok().filter(|_| FLAGS.contains(label));
             let text = || Attribute::StringValue((*value).to_owned());
             let value = number.map(Attribute::IntValue);
             let value = value.or_else(|| flag.map(Attribute::BoolValue));
-            attribute(label, value.unwrap_or_else(text))
+            attribute(name_of(label, text_of), value.unwrap_or_else(text))
         });
         attributes.collect()
     }

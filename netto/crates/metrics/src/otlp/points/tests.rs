@@ -77,12 +77,12 @@ fn totals_are_cumulative_sums_with_typed_attributes() {
     assert!(sum.is_monotonic);
     assert_eq!(sum.aggregation_temporality, 2, "cumulative");
     let first = &sum.data_points[0];
-    let cpu = attribute("cpu", Attribute::IntValue(1));
+    let cpu = attribute("cpu.logical_number", Attribute::IntValue(1));
     assert_eq!(first.attributes, [cpu, text("why", "disk")]);
     assert_eq!(first.value, Some(Number::AsDouble(1.5)));
     assert_eq!(first.time_unix_nano, measured(1).time_unix_ns);
     assert!(first.start_time_unix_nano <= first.time_unix_nano);
-    let cpu = attribute("cpu", Attribute::IntValue(0));
+    let cpu = attribute("cpu.logical_number", Attribute::IntValue(0));
     assert_eq!(
         sum.data_points[1].attributes,
         [cpu],
@@ -151,5 +151,22 @@ fn the_host_is_told_by_the_usual_attributes() {
         text("service.name", "netto"),
     ] {
         assert!(resource.attributes.contains(&expected), "{expected:?}");
+    }
+}
+
+#[test]
+fn attributes_have_the_names_of_the_semantic_conventions() {
+    for (label, value, name) in [
+        ("cpu", "3", "cpu.logical_number"),
+        ("mode", "user", "cpu.mode"),
+        ("interface", "eth0", "network.interface.name"),
+        ("container", "0123", "container.id"),
+        ("namespace", "shop", "k8s.namespace.name"),
+        ("pod", "web-7d4b9c-x2x9k", "k8s.pod.name"),
+        ("pod", "0f2c9c4e-1111-4222-8333-444455556666", "k8s.pod.uid"),
+        ("pod", "0f2c9c4e_1111_4222_8333_444455556666", "k8s.pod.uid"),
+        ("event", "rx_softirq", "event"),
+    ] {
+        assert_eq!(name_of(label, value), name, "{value}");
     }
 }
