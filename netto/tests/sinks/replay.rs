@@ -208,7 +208,7 @@ fn its_description_says_that_it_is_a_recording_and_of_what() {
     let flames = get(daemon.address, "/api/v1/flamegraph", &[]);
     assert_eq!(flames.status, 503);
     assert!(
-        flames.text().contains("holds no stacks"),
+        flames.text().contains("stacks are not played"),
         "{}",
         flames.text()
     );

@@ -41,16 +41,20 @@ pub struct Player {
     last_step: Option<Instant>,
 }
 
-/// A log holds no stacks.
+/// Few logs hold stacks, and those once a minute.
 struct NoStacks;
+
+/// What is said of them.
+const NO_STACKS: &str =
+    "stacks are not played; `netto report --format folded` or `pprof` reads those of a log";
 
 impl StackSource for NoStacks {
     fn folded(&self) -> anyhow::Result<Folded> {
-        bail!("a recording holds no stacks, so there is no flame graph")
+        bail!(NO_STACKS)
     }
 
     fn begin_profile(self: Arc<Self>) -> anyhow::Result<Box<dyn OpenProfile>> {
-        bail!("a recording holds no stacks; `netto report --format pprof` reads those of a log")
+        bail!(NO_STACKS)
     }
 }
 
