@@ -183,6 +183,10 @@ fn the_queries_of_the_docs_give_rows() {
         let (log, file) = (text(&path), text(&file));
         said(&["report", log, "--format", format, "--output", file]);
     }
+    let fleet = folder.path().join("fleet");
+    let (log, fleet) = (text(&path), text(&fleet));
+    let partitioned = ["--format", "parquet", "--partitioned", "--output", fleet];
+    said(&[&["report", log][..], &partitioned].concat());
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ANALYSIS.md");
     let output = Command::new(python)
         .args(["-c", RUN_DOCS, text(folder.path()), text(&docs)])
@@ -192,7 +196,7 @@ fn the_queries_of_the_docs_give_rows() {
     assert!(output.status.success(), "{error}");
     let rows = String::from_utf8_lossy(&output.stdout).into_owned();
     let rows: Vec<u64> = rows.lines().flat_map(str::parse).collect();
-    assert_eq!(rows.len(), 5, "{rows:?}");
+    assert_eq!(rows.len(), 6, "{rows:?}");
     assert!(rows.iter().all(|rows| *rows > 0), "{rows:?}");
 }
 
@@ -268,6 +272,60 @@ fn every_table_has_a_file_and_steps_have_the_same_sums() {
     );
 }
 
+/// Rows by host and day of the table `components` below a folder.
+#[cfg(feature = "parquet")]
+const BY_PARTITION: &str = r#"
+import json, sys
+import duckdb
+path = sys.argv[1] + "/components/*/*/*.parquet"
+rows = duckdb.sql(f"""select host, date::varchar, count(*) from read_parquet('{path}', hive_partitioning = true)
+    group by all order by all""").fetchall()
+print(json.dumps(rows))
+"#;
+
+#[cfg(feature = "parquet")]
+#[test]
+fn the_logs_of_many_hosts_are_one_table_by_host_and_day() {
+    let Some(python) = python() else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let fleet = folder.path().join("fleet");
+    for (cpus, host) in [(1, "a/b"), (2, "web-1")] {
+        let (mut info, mut snapshots) = snapshots(cpus, 4);
+        host.clone_into(&mut info.hostname);
+        // The last ends thirteen hours later, on the next day.
+        snapshots[3].time_unix_ns += 13 * 3_600_000_000_000;
+        let log = folder.path().join("host.log");
+        write(&log, &info, &snapshots);
+        let output = ["--partitioned", "--output", text(&fleet)];
+        let report = ["report", text(&log), "--format", "parquet"];
+        said(&[&report[..], &output, &["--component", "network"]].concat());
+    }
+    let output = Command::new(python)
+        .args(["-c", BY_PARTITION, text(&fleet)])
+        .output()
+        .expect("Python runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let rows: Vec<(String, String, u64)> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|(host, date, _)| (host.as_str(), date.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("a/b", "2026-05-01"),
+            ("a/b", "2026-05-02"),
+            ("web-1", "2026-05-01"),
+            ("web-1", "2026-05-02")
+        ]
+    );
+    let counts: Vec<u64> = rows.iter().map(|(.., count)| *count).collect();
+    assert_eq!((counts[0], counts[2]), (3 * counts[1], 2 * counts[0]));
+}
+
 #[test]
 fn a_table_that_cannot_be_written_is_refused_with_what_can() {
     let (_folder, path, _) = log(1, 2);
@@ -279,6 +337,7 @@ fn a_table_that_cannot_be_written_is_refused_with_what_can() {
             "no components",
         ),
         (vec!["--table", "modes"], "--format csv"),
+        (vec!["--format", "csv", "--partitioned"], "--output"),
         (vec!["--format", "csv", "--step", "0s"], "step"),
     ] {
         let mut all = vec!["report", text(&path)];

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{DateTime, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -172,6 +172,11 @@ fn unix_ns(moment: Moment, since_unix_ns: u64, zone: &TimeZone) -> Result<u64, N
 fn timestamp(unix_ns: u64) -> Timestamp {
     // Every u64 of nanoseconds is before the year 2555.
     Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default()
+}
+
+/// The day in UTC.
+pub fn utc_date(unix_ns: u64) -> Date {
+    timestamp(unix_ns).to_zoned(TimeZone::UTC).date()
 }
 
 /// Date and time of day, to the second.

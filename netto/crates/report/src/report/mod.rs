@@ -93,6 +93,10 @@ pub struct ReportArgs {
     /// Rows of csv and parquet cover so much time instead of an interval: 10s, 5m
     #[arg(long, value_name = "LENGTH", value_parser = step_ns)]
     pub step: Option<u64>,
+    /// Write csv and parquet into a file for each table, host and day (UTC), in folders as Hive has
+    /// them, TABLE/host=NAME/date=YYYY-MM-DD, below --output: the logs of many hosts are one table
+    #[arg(long)]
+    pub partitioned: bool,
     /// Read every interval instead of the log's sums of five minutes: slower, with the same
     /// figures, but finds all damage
     #[arg(long)]
@@ -155,8 +159,10 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
         );
     }
     let has_rows = matches!(args.format, Format::Csv | Format::Parquet);
-    if !has_rows && (args.table.is_some() || args.step.is_some()) {
-        return Outcome::Usage("--table and --step go with --format csv or parquet".to_owned());
+    if !has_rows && (args.table.is_some() || args.step.is_some() || args.partitioned) {
+        return Outcome::Usage(
+            "--table, --step and --partitioned go with --format csv or parquet".to_owned(),
+        );
     }
     let zone = TimeZone::system();
     let files = match Files::look(&args.logs) {

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use jiff::civil::Date;
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
 use netto_questions::table::{Cell, Table, Values};
+use netto_questions::times;
 
 use super::Format;
 use super::row_writer::Writer;
@@ -31,6 +33,7 @@ pub(super) struct Export<'a> {
     output: Option<&'a Path>,
     component: Option<&'a str>,
     step_ns: Option<u64>,
+    is_partitioned: bool,
     format: Format,
 }
 
@@ -60,6 +63,11 @@ impl<'a> Export<'a> {
                 "--table all writes a file for each table: name a folder with --output".to_owned(),
             );
         }
+        if args.partitioned && args.output.is_none() {
+            return Err(
+                "--partitioned writes a file for each day: name a folder with --output".to_owned(),
+            );
+        }
         let has_components = tables.iter().any(|table| of_components(table).is_some());
         if args.component.is_some() && !has_components {
             return Err(format!(
@@ -71,6 +79,7 @@ impl<'a> Export<'a> {
             output: args.output.as_deref(),
             component: args.component.as_deref(),
             step_ns: args.step,
+            is_partitioned: args.partitioned,
             format: args.format,
         })
     }
@@ -79,9 +88,17 @@ impl<'a> Export<'a> {
     pub(super) fn write(&self, source: &Source<'_>) -> anyhow::Result<Findings> {
         let mut writers = Vec::new();
         for table in &self.tables {
-            writers.push((*table, self.writer(table)?));
+            let file = match self.is_partitioned {
+                true => None,
+                false => Some(TableFile {
+                    date: None,
+                    writer: self.writer(table)?,
+                }),
+            };
+            writers.push((*table, file));
         }
         let mut rows = Rows {
+            export: self,
             writers,
             component: self.component,
             info: None,
@@ -109,8 +126,10 @@ impl<'a> Export<'a> {
         if let Some(sum) = step.end() {
             rows.interval(&sum)?;
         }
-        for (_, writer) in rows.writers {
-            writer.finish()?;
+        for (_, file) in rows.writers {
+            if let Some(file) = file {
+                file.writer.finish()?;
+            }
         }
         Ok(findings)
     }
@@ -121,21 +140,47 @@ impl<'a> Export<'a> {
             (Some(folder), 2..) => Some(self.file_in(folder, table)?),
             (path, _) => path.map(Path::to_owned),
         };
-        let output = Output::to(path.as_deref())?;
+        self.open(table, path.as_deref())
+    }
+
+    fn open(&self, table: &'static Table, path: Option<&Path>) -> anyhow::Result<Box<dyn Writer>> {
+        let output = Output::to(path)?;
         match self.format {
             Format::Parquet => super::parquet(output, table),
             _ => Ok(Box::new(super::csv::Csv::new(output, table))),
         }
     }
 
+    /// The writer of a table's rows of a host and day, in folders as Hive has them. The file's name
+    /// is that of its first interval's time, so that another span of the day has another file.
+    fn partition(
+        &self,
+        table: &'static Table,
+        host: &str,
+        (date, time_unix_ns): (Date, u64),
+    ) -> anyhow::Result<Box<dyn Writer>> {
+        let folder = self.output.unwrap_or(Path::new("."));
+        let folder = folder
+            .join(table.name)
+            .join(format!("host={}", escaped(host)))
+            .join(format!("date={date}"));
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        let name = format!("{time_unix_ns}.{}", self.ending());
+        self.open(table, Some(&folder.join(name)))
+    }
+
+    fn ending(&self) -> &'static str {
+        match self.format {
+            Format::Parquet => "parquet",
+            _ => "csv",
+        }
+    }
+
     fn file_in(&self, folder: &Path, table: &Table) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-        let ending = match self.format {
-            Format::Parquet => "parquet",
-            _ => "csv",
-        };
-        Ok(folder.join(format!("{}.{ending}", table.name)))
+        Ok(folder.join(format!("{}.{}", table.name, self.ending())))
     }
 }
 
@@ -145,9 +190,29 @@ fn of_components(table: &Table) -> Option<usize> {
     columns.position(|column| column.name == COMPONENT && column.values == Values::Text)
 }
 
+/// A host's name as a part of a path.
+fn escaped(host: &str) -> String {
+    let escaped = host.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    });
+    escaped.collect()
+}
+
+/// The file of a table that is being written.
+struct TableFile {
+    /// The day of its rows, if it is of one.
+    date: Option<Date>,
+    writer: Box<dyn Writer>,
+}
+
 /// Writes the rows of intervals.
 struct Rows<'a> {
-    writers: Vec<(&'static Table, Box<dyn Writer>)>,
+    export: &'a Export<'a>,
+    /// The file of each table; none before the first row of a day.
+    writers: Vec<(&'static Table, Option<TableFile>)>,
     component: Option<&'a str>,
     info: Option<Arc<Info>>,
     /// The slugs of that component and of its parts.
@@ -158,8 +223,10 @@ impl Rows<'_> {
     /// Sets the meaning of the following intervals.
     fn describe(&mut self, info: Arc<Info>) -> anyhow::Result<()> {
         if self.info.is_none() {
-            for (_, writer) in &mut self.writers {
-                writer.describe(&info)?;
+            for (_, file) in &mut self.writers {
+                if let Some(file) = file {
+                    file.writer.describe(&info)?;
+                }
             }
         }
         if let Some(component) = self.component {
@@ -177,8 +244,14 @@ impl Rows<'_> {
             Cell::Time(snapshot.time_unix_ns),
             Cell::Count(snapshot.interval_ns),
         ];
+        if self.export.is_partitioned {
+            self.follow_date(&info, snapshot.time_unix_ns)?;
+        }
         let (component, wanted) = (self.component, &self.wanted);
-        for (table, writer) in &mut self.writers {
+        for (table, file) in &mut self.writers {
+            let Some(TableFile { writer, .. }) = file else {
+                continue;
+            };
             let filter = component.and_then(|_| of_components(table));
             let mut failed = Ok(());
             (table.rows)(&info, snapshot, &mut |cells| {
@@ -192,6 +265,30 @@ impl Rows<'_> {
                 }
             });
             failed?;
+        }
+        Ok(())
+    }
+}
+
+impl Rows<'_> {
+    /// Ends the files of another day, and begins those of this one. A day is in UTC, and an interval
+    /// that ends with it is its last.
+    fn follow_date(&mut self, info: &Arc<Info>, time_unix_ns: u64) -> anyhow::Result<()> {
+        let date = times::utc_date(time_unix_ns.saturating_sub(1));
+        for (table, file) in &mut self.writers {
+            if file.as_ref().is_some_and(|file| file.date == Some(date)) {
+                continue;
+            }
+            if let Some(before) = file.take() {
+                before.writer.finish()?;
+            }
+            let at = (date, time_unix_ns);
+            let mut writer = self.export.partition(table, &info.hostname, at)?;
+            writer.describe(info)?;
+            *file = Some(TableFile {
+                date: Some(date),
+                writer,
+            });
         }
         Ok(())
     }
