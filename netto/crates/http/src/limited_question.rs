@@ -10,6 +10,7 @@ use metrics_common::{Info, Snapshot};
 use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
 use netto_questions::api::{Answer, Question, Refusal};
+use netto_questions::newest::answer as answer_of_section;
 use netto_questions::selection::Selection;
 
 use super::fair_queue::FairQueue;
@@ -46,9 +47,14 @@ impl LimitedQuestion {
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
                 self.limiter.answer(&kept.past, selection, from, make).await
             }
-            Answer::Recent(answer) => {
+            kind @ (Answer::Recent(_) | Answer::Section) => {
+                let name = self.question.name;
                 let make = move |selection: &Selection, recent: Arc<Recent>| {
-                    answer(selection, &mut newest(&recent, selection.last_ns), &info)
+                    let mut snapshots = newest(&recent, selection.last_ns);
+                    match kind {
+                        Answer::Recent(answer) => answer(selection, &mut snapshots, &info),
+                        _ => answer_of_section(name, &mut snapshots, &info),
+                    }
                 };
                 let recent = kept.recent.as_ref()?;
                 self.limiter.answer(recent, selection, from, make).await

@@ -40,6 +40,15 @@ pub struct Question {
 }
 
 impl Question {
+    /// The section of this name of the newest snapshots, added up.
+    pub const fn of_section(name: &'static str) -> Self {
+        Question {
+            name,
+            keys: &["last"],
+            answer: Answer::Section,
+        }
+    }
+
     /// Parses a query; `accept` is an HTTP header.
     ///
     /// # Errors
@@ -54,6 +63,8 @@ impl Question {
 pub enum Answer {
     /// The newest snapshots, oldest first: those within the selection's `last_ns`.
     Recent(fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>),
+    /// The same added up: the section that has the question's name.
+    Section,
     /// The daemon's history.
     History(fn(&Selection, &History, &Info) -> Result<Vec<u8>, Refusal>),
 }

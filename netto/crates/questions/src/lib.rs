@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod figures;
 pub mod history;
 pub mod line;
+pub mod newest;
 pub mod selection;
 pub mod table;
 pub mod times;

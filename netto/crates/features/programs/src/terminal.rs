@@ -1,47 +1,20 @@
 //! `netto programs`: the newest intervals as text.
 
-use metrics_common::{Info, Snapshot};
 use netto_feature::command::Command;
-use netto_questions::api::{Refusal, TextView, absence};
-use netto_questions::window::Window;
+use netto_questions::newest::SectionView;
 
-use crate::{api, report};
+use crate::report;
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     about: "CPU time of BPF programs, live or once: of a daemon, or this host",
     arguments: |command| command,
-    view: |_| Box::new(View::default()),
+    view: |_| {
+        let view = SectionView::new(crate::NAME, |sum| {
+            let programs = sum.sections.programs.clone().unwrap_or_default();
+            report::table(&programs, sum.interval_ns)
+        });
+        Box::new(view)
+    },
     ask: |options| options,
 };
-
-#[derive(Default)]
-struct View(Window);
-
-impl TextView for View {
-    fn push(&mut self, info: &Info, snapshot: Snapshot) -> Result<(), String> {
-        match absence(info, crate::NAME) {
-            Some(reason) if snapshot.sections.programs.is_none() => Err(reason.to_owned()),
-            _ => {
-                self.0.push(&snapshot);
-                Ok(())
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn text(&self, info: &Info, length_ns: u64) -> String {
-        let sum = self.0.sum(length_ns).unwrap_or_default();
-        let programs = sum.sections.programs.unwrap_or_default();
-        let table = report::table(&programs, sum.interval_ns);
-        format!("netto programs · {}\n{table}", info.hostname)
-    }
-
-    fn json(&self, info: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
-        let sum = self.0.sum(length_ns).unwrap_or_default();
-        api::text(info, sum.sections.programs)
-    }
-}

@@ -2,22 +2,14 @@
 
 use metrics_common::Info;
 use metrics_common::Snapshot;
-use metrics_common::sections::Slowest;
-use netto_questions::api::{
-    Answer, Api, Breakdown, Measured, Question, Refusal, Snapshots, absence, json, sum_of,
-};
+use netto_questions::api::{Api, Breakdown, Question, absence};
 use netto_questions::line::{Line, rgb};
-use netto_questions::selection::Selection;
 
 use crate::report;
 
 /// Its section as it is, and `/api/v1/slowest`.
 pub(crate) const API: Api = Api {
-    questions: &[Question {
-        name: crate::NAME,
-        keys: &["last"],
-        answer: Answer::Recent(answer),
-    }],
+    questions: &[Question::of_section(crate::NAME)],
     breakdown: Some(Breakdown {
         key: 'l',
         name: "slowest",
@@ -25,16 +17,6 @@ pub(crate) const API: Api = Api {
     }),
     ..Api::SECTION
 };
-
-fn answer(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
-    let sum = sum_of(snapshots)?;
-    text(info, sum.and_then(|sum| sum.sections.slowest))
-}
-
-/// The answer, which is also what the terminal gives as JSON.
-pub(crate) fn text(info: &Info, slowest: Option<Slowest>) -> Result<Vec<u8>, Refusal> {
-    json(&Measured::of(info, crate::NAME, slowest))
-}
 
 /// A line for each, whichever component is looked at: what is known of it stands in place of a share.
 fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
@@ -63,6 +45,7 @@ fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::sections::Slowest;
     use metrics_common::{Availability, InstrumentInfo, fixture};
 
     use super::*;
