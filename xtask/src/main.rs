@@ -5,7 +5,6 @@
 
 mod bench;
 mod build;
-mod mutants;
 mod packages;
 mod process;
 mod screenshots;
@@ -57,8 +56,6 @@ enum Command {
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
-    /// Try whether tests catch the mutants of `xtask/mutants`, in a copy (goes on where it was interrupted)
-    Mutants(mutants::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Take the documentation's pictures of the dashboard anew
@@ -96,10 +93,6 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Bench(options) => {
             bench::run(&root, &options)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Mutants(options) => {
-            mutants::run(&root, &options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Test(options) => suite::run(&root, &options),
