@@ -9,7 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::Config;
 use netto_feature::instruments::Feature;
 use netto_log::file_logger::{FileLogger, Reopen};
-use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
+use netto_pipeline::options::FeatureOptions;
+use netto_pipeline::trace_analyzer::Orders;
 
 /// Reads the settings again, as far as they are in a file.
 pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send>;
@@ -44,7 +45,7 @@ pub fn hangups() -> anyhow::Result<Signal> {
 pub async fn take_up(
     mut hangups: Signal,
     logger: Option<Addr<FileLogger>>,
-    analyzer: Addr<TraceAnalyzer>,
+    analyzer: Orders,
     features: &[Feature],
     begun_with: Config,
     reread: Option<Reread>,
@@ -54,8 +55,8 @@ pub async fn take_up(
             logger.do_send(Reopen);
         }
         let found = reread.as_ref().map(|reread| reread());
-        if let Some(reload) = found.and_then(|found| reload(features, &begun_with, found)) {
-            analyzer.do_send(reload);
+        if let Some(options) = found.and_then(|found| reload(features, &begun_with, found)) {
+            analyzer.reload(options);
         }
     }
 }
@@ -65,7 +66,7 @@ fn reload(
     features: &[Feature],
     begun_with: &Config,
     found: Result<Config, String>,
-) -> Option<Reload> {
+) -> Option<FeatureOptions> {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
@@ -86,5 +87,5 @@ fn reload(
         let names = names.join(", ");
         tracing::warn!("SIGHUP: only changes to {names} take effect; restart netto for the others");
     }
-    Some(Reload(options))
+    Some(options)
 }

@@ -5,6 +5,7 @@
 //! how they are answered. The server measures nothing and stores nothing. No request is a message
 //! to an actor on the path of snapshots.
 
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,8 +14,11 @@ use std::time::Duration;
 use actix::Addr;
 use actix_http::error::DispatchError;
 use actix_http::{HttpService, Protocol};
-use actix_server::Server;
-use actix_service::{IntoServiceFactory, ServiceFactoryExt, fn_service, map_config};
+use actix_server::{GracefulShutdownSignal, Server};
+use actix_service::{
+    IntoServiceFactory, Service, ServiceFactory, ServiceFactoryExt, fn_factory, fn_service,
+    map_config,
+};
 use actix_web::App;
 use actix_web::dev::AppConfig;
 use actix_web::middleware::from_fn;
@@ -35,6 +39,7 @@ use super::limited_question::LimitedQuestion;
 use super::response_budget::ResponseBudget;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
+use super::while_used::WhileUsed;
 use netto_metrics::prometheus::Metrics;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{CollectorData, MetricsCollector, SinkDrops};
@@ -121,14 +126,6 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         TlsAcceptor::from(Arc::new(tls))
     });
-    let limits = Limits {
-        unauthenticated: admission::UNAUTHENTICATED,
-        active: admission::ACTIVE,
-        dashboards: wiring.max_clients,
-    };
-    let clients = wiring.clients.clone();
-    let is_replay = wiring.replay.is_some();
-    let longest_stall = wiring.patience.longest_stall();
     // Responses about the past are computed one at a time, whatever is queried.
     let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
@@ -148,29 +145,51 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         .workers(1)
         // One for password checks, and one for each kind of response.
         .worker_max_blocking_threads(4)
-        .max_concurrent_connections(connections(limits.dashboards))
+        .max_concurrent_connections(connections(state.wiring.max_clients))
         .shutdown_timeout(1)
         .disable_signals();
     let shutdown = builder.graceful_shutdown_signal();
     let builder = builder.listen("http", listener, move || {
-        let state = state.clone();
-        let app = App::new()
-            .app_data(state.clone())
-            .wrap(from_fn(access::admit))
-            .configure(move |config| {
-                routes::routes(config, &state);
-                if is_replay {
-                    playback::routes(config);
-                }
-            })
-            .into_factory()
-            .map_err(|error: actix_web::Error| error.error_response());
-        let leftovers = Rc::new(Leftovers::default());
-        let when_left = move || leftovers.clean_up_later();
-        let slots = Slots::new(limits, clients.given_away.clone(), when_left);
-        let (tls, shutdown) = (tls.clone(), shutdown.clone());
-        let counts = (clients.clone(), clients.clone());
-        let http = HttpService::build()
+        let (state, tls, shutdown) = (state.clone(), tls.clone(), shutdown.clone());
+        fn_factory(move || serve(state.clone(), tls.clone(), shutdown.clone()))
+    });
+    Ok(builder.context("cannot serve on the socket")?.run())
+}
+
+/// The service of a thread: it serves one connection after another, until each has ended.
+async fn serve(
+    state: Data<State>,
+    tls: Option<TlsAcceptor>,
+    shutdown: GracefulShutdownSignal,
+) -> Result<impl Service<TcpStream, Response = (), Error = ()>, ()> {
+    let wiring = &state.wiring;
+    let clients = wiring.clients.clone();
+    let longest_stall = wiring.patience.longest_stall();
+    let limits = Limits {
+        unauthenticated: admission::UNAUTHENTICATED,
+        active: admission::ACTIVE,
+        dashboards: wiring.max_clients,
+    };
+    let leftovers = Rc::new(Leftovers::default());
+    let when_left = move || leftovers.clean_up_later();
+    let slots = Slots::new(limits, clients.given_away.clone(), when_left);
+    let app = App::new()
+        .app_data(state.clone())
+        .wrap(from_fn(access::admit))
+        .configure(|config| {
+            routes::routes(config, &state);
+            if wiring.replay.is_some() {
+                playback::routes(config);
+            }
+        })
+        .into_factory()
+        .map_err(|error: actix_web::Error| error.error_response());
+    let app = map_config(app, |()| AppConfig::default());
+    let app = Rc::new(app.new_service(()).await?);
+    // actix-http's service sets its date twice a second as long as it exists.
+    let http = Rc::new(WhileUsed::new(move || {
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        HttpService::build()
             .keep_alive(KEEP_ALIVE)
             .client_request_timeout(HEAD_TIMEOUT)
             .client_disconnect_timeout(Duration::from_secs(1))
@@ -182,19 +201,22 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .on_connect_ext(|stream: &RequestGate, data| {
                 data.insert(stream.slot().visitor());
             })
-            .finish(map_config(app, |()| AppConfig::default()))
-            .map_err(move |error| {
-                if let DispatchError::Parse(reason) = error {
-                    counts.0.malformed.count(reason);
-                }
-            });
-        let enter = move |stream| {
-            let (slots, counts) = (slots.clone(), counts.1.clone());
-            let_in(stream, slots, tls.clone(), longest_stall, counts)
-        };
-        fn_service(enter).and_then(http)
-    });
-    Ok(builder.context("cannot serve on the socket")?.run())
+            .finish(fn_factory(move || ready(Ok::<_, ()>(app.clone()))))
+            .new_service(())
+    }));
+    Ok(fn_service(move |stream| {
+        let (slots, tls) = (slots.clone(), tls.clone());
+        let (http, clients) = (http.clone(), clients.clone());
+        async move {
+            let connection = let_in(stream, slots, tls, longest_stall, &clients).await?;
+            let http = http.get().await?;
+            let served = http.call(connection).await;
+            if let Err(DispatchError::Parse(reason)) = served {
+                clients.malformed.count(reason);
+            }
+            Ok(())
+        }
+    }))
 }
 
 /// Most connections at a time, with this many dashboards.
@@ -208,7 +230,7 @@ async fn let_in(
     slots: Rc<Slots>,
     tls: Option<TlsAcceptor>,
     longest_stall: Duration,
-    counts: Arc<ClientCounts>,
+    counts: &ClientCounts,
 ) -> Result<(RequestGate, Protocol, Option<SocketAddr>), ()> {
     let peer = stream.peer_addr().ok();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());

@@ -21,3 +21,4 @@ pub mod response_budget;
 pub mod unpacked;
 pub mod web_config;
 pub mod websocket_client;
+mod while_used;
