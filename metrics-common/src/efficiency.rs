@@ -222,6 +222,7 @@ mod tests {
         let counts = [2, 500_000, 3, 750_000, 4, 100];
         snapshot.sections.traffic.as_mut().unwrap().work = Some(sections::Work {
             counted_ns: 500_000_000,
+            estimated: None,
             counts: counts.map(Some).to_vec(),
         });
         let host = Efficiency::of(&snapshot);

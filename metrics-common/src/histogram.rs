@@ -136,6 +136,13 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
+    /// Multiplies each count, and the sum.
+    pub(crate) fn stretch(&mut self, factor: f64) {
+        for count in self.counts.iter_mut().chain([&mut self.sum_ns]) {
+            *count = (*count as f64 * factor).round() as u64;
+        }
+    }
+
     /// The count of each bucket; [`BUCKETS`] numbers.
     pub fn counts(&self) -> &[u64] {
         &self.counts

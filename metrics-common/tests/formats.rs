@@ -8,8 +8,8 @@ use metrics_common::component::{children_of, index_of};
 use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
-    About, Attachment, Caused, Causes, GroupKind, GroupLatency, Interruption, MissingPoint,
-    OwnerBasis, Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
+    About, Attachment, Caused, Causes, Estimated, GroupKind, GroupLatency, Interruption,
+    MissingPoint, OwnerBasis, Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -44,6 +44,7 @@ prop_compose! {
     ) -> Snapshot {
         let value = |i: usize, cpu: usize| seed.rotate_left((i * 7 + cpu) as u32 % 64) >> (i % 64);
         let row = |i: usize| (0..cpus).map(|cpu| value(i, cpu)).collect::<Vec<u64>>();
+        let estimated = |ns: u64| ns.is_multiple_of(2).then_some(Estimated { ns, counted_ns: 1, events: seed, variance: u64::MAX });
         let rows = |absent: usize| (0..COMPONENTS.len()).map(|i| (i % 7 != absent).then(|| row(i))).collect::<Vec<_>>();
         let cost = Cost {
             components: rows(3),
@@ -89,7 +90,7 @@ prop_compose! {
             }),
             protocols: vec![Some(seed), None, Some(0)],
             work: (seed % 3 != 0).then(|| Work {
-                counted_ns: seed,
+                counted_ns: seed, estimated: estimated(seed),
                 counts: vec![Some(seed), None, Some(1)],
             }),
         };
@@ -100,6 +101,7 @@ prop_compose! {
             places: (0..seed % 128).map(place).collect(),
             other_packets: seed,
             cpus: row(5),
+            estimated: estimated(seed / 2),
         };
         let program = |id: u64| Program {
             about: About {
@@ -140,6 +142,7 @@ prop_compose! {
             one_in: seed, groups: (0..seed % 40).map(group).collect(),
             points: Point::ALL.iter().enumerate().skip(cpus).map(point).collect(),
             missing: vec![MissingPoint { point: Point::IpStart, reason: "no BTF".into() }],
+            estimated: estimated(seed / 3),
         };
         Snapshot {
             sequence,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
+use super::estimated::{Estimable, Estimated, stretch};
 use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::info::Info;
@@ -34,6 +35,9 @@ pub struct Drops {
     /// All dropped packets by CPU ([`crate::Snapshot::cpus`]), including those of places
     /// without a name yet.
     pub cpus: Vec<u64>,
+    /// How the packets were estimated, where not all of them were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<Estimated>,
 }
 
 impl Drops {
@@ -52,6 +56,8 @@ pub struct DropsWire {
     other_packets: u64,
     /// One row.
     cpus: Packed,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimated: Option<[u64; 4]>,
 }
 
 impl Section for Drops {
@@ -62,6 +68,7 @@ impl Section for Drops {
             places: self.places.clone(),
             other_packets: self.other_packets,
             cpus: packed::pack(std::iter::once(Some(self.cpus.as_slice()))),
+            estimated: Estimated::to_wire(self.estimated.as_ref()),
         }
     }
 
@@ -78,6 +85,7 @@ impl Section for Drops {
             places: wire.places,
             other_packets: wire.other_packets,
             cpus,
+            estimated: wire.estimated.map(Estimated::from),
         })
     }
 
@@ -86,7 +94,9 @@ impl Section for Drops {
             places,
             other_packets,
             cpus,
+            estimated,
         } = self;
+        Estimated::add(estimated, later.estimated.as_ref());
         *other_packets = other_packets.saturating_add(later.other_packets);
         columns.add(cpus, &later.cpus);
         for more in &later.places {
@@ -100,6 +110,23 @@ impl Section for Drops {
             }
         }
         places.sort_by_key(|place| std::cmp::Reverse(place.packets));
+    }
+}
+
+impl Estimable for Drops {
+    fn join(&mut self, later: &Self, cpus: &[u32]) {
+        self.add(later, &Columns::join(&mut cpus.to_vec(), cpus));
+    }
+
+    fn stretch(&mut self, factor: f64) {
+        let places = self.places.iter_mut().map(|place| &mut place.packets);
+        let all = places.chain([&mut self.other_packets]);
+        all.chain(&mut self.cpus)
+            .for_each(|count| stretch(count, factor));
+    }
+
+    fn set_estimated(&mut self, estimated: Estimated) {
+        self.estimated = Some(estimated);
     }
 }
 
@@ -130,6 +157,7 @@ mod tests {
             }],
             other_packets: 1,
             cpus: vec![packets, 1],
+            estimated: None,
         }
     }
 

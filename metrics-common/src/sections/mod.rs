@@ -18,12 +18,14 @@ use crate::packed::Damaged;
 use crate::rounding::Carry;
 
 mod columns;
+mod estimated;
 mod recorded;
 mod section;
 
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
+pub use estimated::{Estimable, Estimated};
 pub use flows::{
     Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, HostName, MOST_CONVERSATIONS,
     MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,

@@ -31,6 +31,11 @@ pub const TESTS: &[Test] = &[
         body: a_means_that_was_asked_for_stays,
     },
     Test {
+        name: "budget::drops_that_are_too_many_are_estimated_in_every_interval",
+        tools: &["ip"],
+        body: drops_are_estimated,
+    },
+    Test {
         name: "budget::the_start_is_no_part_of_the_first_intervals_cost",
         tools: &[],
         body: start_is_free,
@@ -104,6 +109,51 @@ fn softirqs_go() -> Result<Followed> {
     let alternate = said.matches("Methods alternate").count();
     ensure!(alternate == 1, "told {alternate} times:\n{said}");
     Ok(followed)
+}
+
+/// How long windows are waited for: at this budget there is one in some seconds.
+const WINDOWS: Duration = Duration::from_secs(40);
+/// What is found of a steady flood by windows, relative to the truth.
+const FOUND: std::ops::RangeInclusive<f64> = 0.4..=2.5;
+
+/// Counted in windows, drops have no gaps, their sum, and the share of the time that was counted.
+fn drops_are_estimated() -> Result<()> {
+    let network = Network::direct()?;
+    let mut followed = Followed::start_with(&LITTLE)?;
+    followed.next()?;
+    let load = traffic::udp_blast(&network.left, network.right_v4)?;
+    let is_estimated = |snapshot: &Snapshot| {
+        let drops = snapshot.sections.drops.as_ref();
+        Ok::<_, anyhow::Error>(drops.context("a gap")?.estimated)
+    };
+    let begun = Instant::now();
+    let mut windows = 0;
+    // The first of them ends while the flood begins.
+    while windows < 3 {
+        ensure!(begun.elapsed() < WINDOWS, "{windows} windows only");
+        let estimated = is_estimated(&followed.next()?)?;
+        windows += usize::from(estimated.is_some_and(|own| own.counted_ns > 0));
+    }
+    let (before, from) = (network.right.received_packets("lan")?, SystemTime::now());
+    let begun = Instant::now();
+    while begun.elapsed() < 3 * FLOOD {
+        is_estimated(&followed.next()?)?.context("all of them are counted again")?;
+    }
+    let (after, to) = (network.right.received_packets("lan")?, SystemTime::now());
+    let sum = followed.between(from, to)?;
+    let whole = sum.interval_ns as f64 / to.duration_since(from)?.as_nanos() as f64;
+    let packets = (after - before) as f64 * whole;
+    let drops = sum.sections.drops.context("no drops")?;
+    let estimated = drops.estimated.context("not estimated")?;
+    println!("\n{packets:.0} packets, {} drops", drops.total());
+    println!("{}", estimated.sentence("Dropped packets"));
+    ensure!(estimated.ns == sum.interval_ns && estimated.counted_ns < estimated.ns);
+    ensure!(FOUND.contains(&(drops.total() as f64 / packets)));
+    drop(load);
+    let said = followed.daemon().process.stderr();
+    let alternate = said.matches("Methods alternate").count();
+    ensure!(alternate == 1, "told {alternate} times:\n{said}");
+    Ok(())
 }
 
 /// Loading programs and reading symbols takes some hundred milliseconds.

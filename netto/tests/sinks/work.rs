@@ -4,9 +4,9 @@
 use metrics_common::component::index_of;
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
-    About, Amount, Causes, Conversation, Evidence, FlowEnd, FlowPrefix, GroupKind, GroupLatency,
-    HostName, Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program, Programs,
-    QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
+    About, Amount, Causes, Conversation, Estimated, Evidence, FlowEnd, FlowPrefix, GroupKind,
+    GroupLatency, HostName, Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program,
+    Programs, QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -36,12 +36,21 @@ pub fn traffic() -> Traffic {
         protocols: (1..=ProtocolCount::ALL.len() as u64).map(Some).collect(),
         work: Some(Work {
             counted_ns: INTERVAL_NS,
+            estimated: Some(ESTIMATED),
             counts: (1..=WorkCount::ALL.len() as u64)
                 .map(|count| Some(10 * count))
                 .collect(),
         }),
     }
 }
+
+/// Counts of a tenth of the time.
+const ESTIMATED: Estimated = Estimated {
+    ns: INTERVAL_NS,
+    counted_ns: INTERVAL_NS / 10,
+    events: 7,
+    variance: 1,
+};
 
 /// What it drops in each interval.
 pub fn drops() -> Drops {
@@ -53,6 +62,7 @@ pub fn drops() -> Drops {
         }],
         other_packets: 1,
         cpus: vec![4, 3],
+        estimated: Some(ESTIMATED),
     }
 }
 
@@ -229,5 +239,6 @@ pub fn latency() -> Latency {
             point: Point::Qdisc,
             reason: "no such tracepoint".to_owned(),
         }],
+        estimated: Some(ESTIMATED),
     }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, Rows};
+use super::estimated::{Estimable, Estimated, stretch};
+use super::section::Section;
 use crate::latency::{BUCKETS, Histogram, Point};
 
 mod json;
@@ -158,6 +160,9 @@ pub struct Latency {
     pub groups: Vec<GroupLatency>,
     /// Points that are not measured. A point that was not requested is in neither list.
     pub missing: Vec<MissingPoint>,
+    /// How counts were estimated, where not all latencies were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<Estimated>,
 }
 
 impl Latency {
@@ -194,6 +199,7 @@ impl Latency {
 
     /// Adds a later interval.
     fn add_interval(&mut self, later: &Self, columns: &Columns) {
+        Estimated::add(&mut self.estimated, later.estimated.as_ref());
         let nothing = |point| PointLatency::new(point, "", 0);
         for own in &mut self.points {
             // Columns move for every point, including those without new values.
@@ -220,6 +226,30 @@ impl Latency {
             self.one_in = later.one_in;
             self.missing.clone_from(&later.missing);
         }
+    }
+}
+
+impl Estimable for Latency {
+    fn join(&mut self, later: &Self, cpus: &[u32]) {
+        self.add(later, &Columns::join(&mut cpus.to_vec(), cpus));
+    }
+
+    fn stretch(&mut self, factor: f64) {
+        for point in &mut self.points {
+            let buckets = point.buckets.iter_mut().flatten().flatten();
+            let further = point.sum_ns.iter_mut().chain(&mut point.negative);
+            let further = further.chain(&mut point.too_long).chain(&mut point.lost);
+            buckets
+                .chain(further)
+                .for_each(|count| stretch(count, factor));
+        }
+        for group in &mut self.groups {
+            group.histogram.stretch(factor);
+        }
+    }
+
+    fn set_estimated(&mut self, estimated: Estimated) {
+        self.estimated = Some(estimated);
     }
 }
 

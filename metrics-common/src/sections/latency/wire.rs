@@ -6,6 +6,7 @@ use super::{GroupKind, GroupLatency, Latency, MOST_GROUPS, MissingPoint, PointLa
 use crate::latency::{BUCKETS, Histogram, Point};
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
+use crate::sections::estimated::Estimated;
 use crate::sections::section::Section;
 
 /// Most points of a message: those that this version knows, and those of newer ones.
@@ -28,6 +29,8 @@ pub struct LatencyWire {
     groups: Vec<GroupWire>,
     /// A row for each group: its buckets, then its sum.
     histograms: Packed,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimated: Option<[u64; 4]>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -87,6 +90,7 @@ impl Section for Latency {
             missing: self.missing.iter().map(MissingWire::of).collect(),
             groups: self.groups.iter().map(GroupWire::of).collect(),
             histograms: packed::pack(rows.iter().map(|row| Some(row.as_slice()))),
+            estimated: Estimated::to_wire(self.estimated.as_ref()),
         }
     }
 
@@ -116,6 +120,7 @@ impl Section for Latency {
             points,
             missing: missing.collect::<Result<_, _>>()?,
             groups: groups_of(wire.groups, &wire.histograms)?,
+            estimated: wire.estimated.map(Estimated::from),
         })
     }
 

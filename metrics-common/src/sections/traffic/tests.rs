@@ -110,6 +110,7 @@ fn worked(count: Option<u64>) -> Traffic {
     Traffic {
         work: Some(Work {
             counted_ns: 500_000_000,
+            estimated: None,
             counts: vec![count; 3],
         }),
         ..Traffic::default()

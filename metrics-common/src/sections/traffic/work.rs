@@ -6,6 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::packed::{self, Damaged, Packed};
+use crate::sections::estimated::{Estimable, Estimated, stretch};
 
 counts! {
     /// Counts of probes for sockets, in every network namespace, and for NAPI. Sockets are those of
@@ -22,8 +23,12 @@ counts! {
 /// The counts, and the time that they cover.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// The part of the interval that was counted, nanoseconds; in a sum, some intervals may not be.
+    /// The part of the interval that the counts stand for, nanoseconds; in a sum, some intervals may
+    /// not be.
     pub counted_ns: u64,
+    /// How they were estimated, where not all was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated: Option<Estimated>,
     /// By [`WorkCount::ALL`]; `None` if this kernel does not count it.
     #[serde(flatten, serialize_with = "by_name")]
     pub counts: Vec<Option<u64>>,
@@ -37,7 +42,24 @@ impl Work {
 
     pub(super) fn add(&mut self, later: &Work) {
         self.counted_ns = self.counted_ns.saturating_add(later.counted_ns);
+        Estimated::add(&mut self.estimated, later.estimated.as_ref());
         add_known(&mut self.counts, &later.counts);
+    }
+}
+
+impl Estimable for Work {
+    fn join(&mut self, later: &Self, _: &[u32]) {
+        self.add(later);
+    }
+
+    fn stretch(&mut self, factor: f64) {
+        let known = self.counts.iter_mut().flatten();
+        known.for_each(|count| stretch(count, factor));
+    }
+
+    fn set_estimated(&mut self, estimated: Estimated) {
+        self.counted_ns = estimated.ns;
+        self.estimated = Some(estimated);
     }
 }
 
@@ -70,6 +92,8 @@ pub(super) struct WorkWire {
     ns: u64,
     /// A row of one column for each count.
     counts: Packed,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimated: Option<[u64; 4]>,
 }
 
 impl WorkWire {
@@ -78,6 +102,7 @@ impl WorkWire {
         WorkWire {
             ns: work.counted_ns,
             counts: packed::pack(rows.map(|count| count.as_ref().map(slice::from_ref))),
+            estimated: Estimated::to_wire(work.estimated.as_ref()),
         }
     }
 
@@ -86,6 +111,7 @@ impl WorkWire {
         let count = |row: Option<Vec<u64>>| row.and_then(|row| row.first().copied());
         Ok(Work {
             counted_ns: self.ns,
+            estimated: self.estimated.map(Estimated::from),
             counts: rows.into_iter().map(count).collect(),
         })
     }

@@ -1,10 +1,10 @@
 //! The part of the analysis shared by instruments: symbols, rules, the plan. Pure: no clock, no
 //! files, no libbpf, no actors; tested with recorded bytes, without root.
 
+pub mod alternation;
 pub mod bias;
 pub mod budget;
 pub mod classify;
-pub mod duty_cycle;
 pub mod escapes;
 pub mod fading;
 mod families;
@@ -32,3 +32,4 @@ pub mod symbols;
 pub mod tagged;
 pub mod unsampled;
 pub mod window;
+pub mod windowed_counts;

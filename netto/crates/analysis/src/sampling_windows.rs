@@ -1,10 +1,9 @@
 //! How long probes that cost too much are attached all the same, for a part of the time that stands
 //! for the whole. Pure.
 
-/// The part of the budget that a group of probes may use in its windows, as a ratio, and the most
-/// of it that attaching and detaching may take: beyond it, windows are rarer and longer.
-const BUDGET_PART: f64 = 0.3;
-const SWITCHING_PART: f64 = 0.1;
+/// The most of what a group of probes may use in its windows that attaching and detaching may take, as
+/// a ratio: beyond it, windows are rarer and longer.
+const SWITCHING_PART: f64 = 1.0 / 3.0;
 /// Least time from the beginning of one window to that of the next.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// What samples may take of a window, relative to its probes.
@@ -46,8 +45,8 @@ pub struct WindowLoad {
     pub cost_ratio: f64,
     /// What a sample costs, nanoseconds; `None` without such samples.
     pub sample_ns: Option<f64>,
-    /// The share of a CPU's time of the budget.
-    pub max_overhead_ratio: f64,
+    /// The share of a CPU's time that the windows may take on average.
+    pub may_cost_ratio: f64,
 }
 
 /// Chooses windows.
@@ -122,7 +121,7 @@ impl SamplingWindows {
         let WindowLoad {
             cost_ratio,
             sample_ns,
-            max_overhead_ratio,
+            may_cost_ratio,
         } = load;
         // Intervals are not exactly as long as they should be.
         let early_ns = |period_ns: u64| interval_ns.min(period_ns) / 2;
@@ -134,14 +133,14 @@ impl SamplingWindows {
         let is_soon = now_ns < self.next_ns;
         let switching = self.switching.map(|own| own.here_ns + own.interrupts_ns);
         let switching_ns = switching.unwrap_or(0.0);
-        let affordable_ns = switching_ns / (SWITCHING_PART * max_overhead_ratio.max(1e-9));
+        let affordable_ns = switching_ns / (SWITCHING_PART * may_cost_ratio.max(1e-9));
         let period_ns = match is_soon {
             true => PERIOD_NS,
             false => (affordable_ns as u64).max(PERIOD_NS),
         };
         self.next_ns = now_ns + period_ns - early_ns(period_ns);
         let period_ns = period_ns.max(interval_ns) as f64;
-        let part_ns = BUDGET_PART * max_overhead_ratio * period_ns - switching_ns;
+        let part_ns = may_cost_ratio * period_ns - switching_ns;
         let sampling_hz = sample_ns.map_or(0.0, |sample_ns| {
             let hz = SAMPLES_PART * cost_ratio * 1e9 / sample_ns.max(1.0);
             hz.clamp(*SAMPLES_HZ.start(), *SAMPLES_HZ.end())
@@ -191,7 +190,7 @@ mod tests {
         WindowLoad {
             cost_ratio,
             sample_ns: None,
-            max_overhead_ratio: 0.01,
+            may_cost_ratio: 0.003,
         }
     }
 

@@ -314,7 +314,8 @@ impl Platform {
         self.follow_interrupts(now_ns);
         let text = self.stat_file.text()?;
         proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
-        self.overhead.begin(context_switches(&text), now_ns);
+        self.overhead
+            .begin(context_switches(&text), interval_ns, now_ns);
         self.take_long_softirqs();
         self.profile = self.stacks.are_recorded().then(IntervalProfile::default);
         let cpus = self.follow_cpus()?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use metrics_common::random::SplitMix64;
 use metrics_common::{CostliestCpu, Source};
 
-use self::groups::Groups;
+pub use self::counting::{Counting, Held};
+use self::groups::{Groups, Registered};
 pub use self::groups::{Limit, ProbeGroup, RegisteredGroup};
 pub use self::taken::Taken;
 use super::process::Process;
@@ -24,14 +25,15 @@ use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Probe, ProbeController, Readers, WindowSampling};
 use netto_sys::system::{self, Roots};
 
+mod counting;
 mod groups;
 mod taken;
 
 /// Interval of price measurements; a changed load brings the next one forward.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
-/// The part of the budget of which windows that time softirqs have what those of a group have.
-const SOFTIRQS_PART: f64 = 0.6;
+/// The part of the budget that windows that time softirqs may take.
+const SOFTIRQS_PART: f64 = 0.18;
 /// The part of the price of timing a softirq that lies between its two readings of the clock, as a
 /// ratio: some 90 of 270 ns, by what softirqs of one packet seemed to take longer (2026-11-26).
 const WITHIN_SOFTIRQ: f64 = 0.33;
@@ -66,6 +68,8 @@ pub struct IntervalFindings<'a> {
 #[derive(Debug)]
 pub struct Overhead {
     max_overhead_ratio: f64,
+    /// Length of the interval that ends, nanoseconds.
+    interval_ns: u64,
     budget: Budget,
     rates: Rates,
     prices: Prices,
@@ -152,6 +156,7 @@ impl Overhead {
         }
         Overhead {
             max_overhead_ratio,
+            interval_ns: 0,
             budget: Budget::new(max_overhead_ratio, planned, choosable),
             rates: Rates::new(frequency_hz),
             prices,
@@ -204,7 +209,8 @@ impl Overhead {
 
     /// Opens the accounting of an interval that has just ended, with the host's context switches
     /// since boot.
-    pub(super) fn begin(&mut self, switches: Option<u64>, now_ns: u64) {
+    pub(super) fn begin(&mut self, switches: Option<u64>, interval_ns: u64, now_ns: u64) {
+        self.interval_ns = interval_ns;
         self.bias.begin_interval(now_ns);
         self.kernel.now = match (&self.kernel.file, &self.kernel.baseline) {
             (Some(file), Some(_)) => file.text().ok().map(|text| SoftirqCounts::parse(&text)),
@@ -216,6 +222,9 @@ impl Overhead {
         };
         self.kernel.switches = switches;
         (self.softirqs.ended, self.softirqs.ended_ns) = (0, 0);
+        for own in self.groups.iter_mut() {
+            own.read_clock(self.controller.attached_ns(own.group, now_ns));
+        }
         for window in self.controller.take_windows() {
             if window.group == Group::Softirqs {
                 let own = &mut self.softirqs;
@@ -266,7 +275,9 @@ impl Overhead {
         probes: Vec<Probe>,
     ) -> anyhow::Result<RegisteredGroup> {
         self.prune();
-        let registered = self.groups.add(declared)?;
+        let now_ns = system::monotonic_ns();
+        let attached_ns = |group| self.controller.attached_ns(group, now_ns);
+        let registered = self.groups.add(declared, attached_ns)?;
         let group = registered.group;
         self.prices.event_ns[group.index()] = declared.event_ns;
         if matches!(declared.limit, Limit::Budget { .. }) {
@@ -291,11 +302,26 @@ impl Overhead {
         }
     }
 
-    /// Sets a group's number of events on each CPU of the interval.
-    pub fn count(&mut self, group: &RegisteredGroup, events: Vec<u64>) {
-        if let Some(own) = self.groups.of_mut(group.group) {
-            own.counted = Some(events);
-        }
+    /// Sets a group's number of events on each CPU of the interval; returns for how much of it they
+    /// were counted.
+    pub fn count(&mut self, group: &RegisteredGroup, events: Vec<u64>) -> Counting {
+        let (interval_ns, is_whole) = (self.interval_ns, self.is_counting(group));
+        let Some(own) = self.groups.of_mut(group.group) else {
+            return Counting::Whole;
+        };
+        let counting = match is_whole {
+            true => {
+                own.counts.whole(&events, interval_ns);
+                Counting::Whole
+            }
+            false => {
+                let counted_ns = own.attached_ns.min(interval_ns);
+                let estimate = own.counts.part(&events, counted_ns, interval_ns);
+                Counting::part(estimate, interval_ns)
+            }
+        };
+        own.counted = Some(events);
+        counting
     }
 
     /// Whether a group was attached for all of the interval.
@@ -419,7 +445,7 @@ impl Overhead {
             .iter()
             .filter_map(|own| match own.declared.limit {
                 Limit::Budget { met_in } => Some((own.group, met_in)),
-                Limit::DutyCycle { .. } | Limit::Sampling => None,
+                Limit::Windows { .. } | Limit::Sampling => None,
             });
         for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
             let row = findings.sources_ns.iter().find(|(own, _)| *own == wanted);
@@ -452,8 +478,10 @@ impl Overhead {
             let counted = counted.and_then(|row| row.get(column)).copied();
             events[own.group.index()] = match own.declared.limit {
                 Limit::Budget { .. } => counted.filter(|_| timed.has(own.group)),
-                // Some of them may have come while it was not attached for all of the interval.
-                Limit::DutyCycle { .. } | Limit::Sampling => Some(counted.unwrap_or(0)),
+                Limit::Windows { .. } if !timed.has(own.group) => {
+                    Some(own.counts.of(column, self.interval_ns))
+                }
+                Limit::Windows { .. } | Limit::Sampling => Some(counted.unwrap_or(0)),
             };
         }
         events
@@ -469,7 +497,8 @@ impl Overhead {
         let mut probes = Vec::new();
         for group in self.planned.iter() {
             let own = self.groups.of(group);
-            let is_paid = self.timed.has(group) || own.is_some_and(|own| own.has_own_limit());
+            let is_sampled = |own: &Registered| own.declared.limit == Limit::Sampling;
+            let is_paid = self.timed.has(group) || own.is_some_and(is_sampled);
             let event_ns = self.prices.of_event_ns(group);
             let of_cpu = |(column, costs): (usize, &GroupCosts)| match own {
                 _ if is_paid => costs[group.index()],
@@ -569,18 +598,22 @@ impl Overhead {
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
             let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
-            if matches!(own.declared.limit, Limit::Budget { .. }) && !wanted.has(own.group) {
+            if own.has_windows(wanted, now_ns) {
+                let is_of_samples = matches!(own.declared.limit, Limit::Budget { .. });
                 let phase = self.random.ratio();
                 let load = WindowLoad {
                     cost_ratio: ratio,
-                    sample_ns: (!sampled.is_empty()).then_some(sample_ns),
-                    max_overhead_ratio: self.max_overhead_ratio,
+                    sample_ns: (is_of_samples && !sampled.is_empty()).then_some(sample_ns),
+                    may_cost_ratio: own.windows_part() * self.max_overhead_ratio,
                 };
                 if let Some(window) = own.windows.next(now_ns, findings.interval_ns, load, phase) {
                     let [after, length] =
                         [window.after_ns, window.length_ns].map(Duration::from_nanos);
                     let sampling = WindowSampling {
-                        cpus: sampled.clone(),
+                        cpus: match is_of_samples {
+                            true => sampled.clone(),
+                            false => Vec::new(),
+                        },
                         hz: window.sampling_hz,
                     };
                     self.controller
@@ -618,7 +651,7 @@ impl Overhead {
         let load = WindowLoad {
             cost_ratio: most_ns.unwrap_or(0) as f64 / interval_ns.max(1) as f64,
             sample_ns: None,
-            max_overhead_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
+            may_cost_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
         };
         let (windows, phase) = (&mut self.softirqs.windows, self.random.ratio());
         if let Some(window) = windows.next(now_ns, interval_ns, load, phase) {

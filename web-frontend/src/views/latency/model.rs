@@ -105,6 +105,9 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     if latency.one_in > 1 {
         said.push(format!("One packet in {} is looked at.", latency.one_in));
     }
+    if let Some(estimated) = latency.estimated {
+        said.push(estimated.sentence("Latencies"));
+    }
     for own in &latency.missing {
         said.push(format!(
             "{}: not measured, {}.",
@@ -198,6 +201,7 @@ pub(super) mod tests {
                 point: Point::Qdisc,
                 reason: "no tracepoint".to_owned(),
             }],
+            estimated: None,
         });
         snapshot
     }

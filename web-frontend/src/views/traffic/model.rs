@@ -182,6 +182,7 @@ pub(super) mod tests {
         let traffic = snapshot.sections.traffic.as_mut().unwrap();
         traffic.work = Some(Work {
             counted_ns: snapshot.interval_ns,
+            estimated: None,
             counts: [100, 5_000, 50, 2_500, 10, 25].map(Some).to_vec(),
         });
         assert_eq!(figure(&snapshot, 2), ("Messages sent", "200 /s".to_owned()));

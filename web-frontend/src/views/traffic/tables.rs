@@ -157,8 +157,7 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
                 let reason = escape_html(reason);
                 format!("<p class=\"basis\">Dropped packets are not counted here: {reason}</p>")
             }
-            Some(_) => "<p class=\"basis\">Dropped packets are not counted now.</p>".to_owned(),
-            None => String::new(),
+            Some(_) | None => String::new(),
         };
     };
     let ns = snapshot.interval_ns;
@@ -195,6 +194,10 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
         line("others", "", rest);
     }
     html.push_str("</tbody></table>");
+    if let Some(estimated) = drops.estimated {
+        let sentence = estimated.sentence("Dropped packets");
+        html.push_str(&format!("<p class=\"basis\">{sentence}</p>"));
+    }
     html
 }
 
@@ -287,6 +290,7 @@ mod tests {
             places: vec![place("NO_SOCKET", "__udp4_lib_rcv", 30), place("", "", 5)],
             other_packets: 5,
             cpus: vec![40, 0],
+            estimated: None,
         });
         let html = drops(&info, &snapshot);
         for row in [

@@ -170,6 +170,7 @@ mod tests {
             traffic.softnet = vec![Some(vec![packets, 0])];
             traffic.work = Some(Work {
                 counted_ns: snapshot.interval_ns,
+                estimated: None,
                 counts: [0, 0, 0, 125_000_000, 0, 0].map(Some).to_vec(),
             });
             if number == 4 {

@@ -54,5 +54,6 @@ fn drops(traffic: &Traffic, seconds: f64) -> Drops {
         places: places.into_iter().map(place).collect(),
         other_packets: 0,
         cpus,
+        estimated: None,
     }
 }

@@ -1,5 +1,5 @@
-//! Packets that the kernel drops, by reason and function. Counting pauses where it would cost too
-//! much.
+//! Packets that the kernel drops, by reason and function. They are estimated where counting all would
+//! cost too much.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use self::analysis::{Aging, DropKey, Growth, Reasons};
 use self::kernel::{NameReader, Probe};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
+use netto_platform::overhead::{Held, Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 
@@ -37,9 +37,9 @@ const GROUP: ProbeGroup = ProbeGroup {
     label: "dropped packets",
     // A run, with the cost of its call.
     event_ns: 60.0,
-    limit: Limit::DutyCycle { most: 0.5 },
-    note_while_off: "Dropped packets are counted for a moment every half minute only: there are so \
-                     many that counting them all would cost too much.",
+    limit: Limit::Windows { most: 0.5 },
+    note_while_off: "Dropped packets are estimated: counting them all would cost too much, so they \
+                     are counted in a part of each second, which stands for the whole.",
 };
 /// How long a function may be missing from the symbols before it stays without a name.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -56,6 +56,7 @@ struct DropCounter {
     /// Time at which a slot without a name was first seen.
     met_ns: Vec<u64>,
     group: RegisteredGroup,
+    held: Held<Drops>,
 }
 
 /// Starts counting.
@@ -80,6 +81,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         places: Vec::new(),
         met_ns: Vec::new(),
         group,
+        held: Held::default(),
     }))
 }
 
@@ -137,12 +139,13 @@ impl Instrument for DropCounter {
             self.places[slot] = None;
             self.met_ns[slot] = 0;
         }
+        let overhead = &mut tick.platform.overhead;
+        let counting = overhead.count(&self.group, events);
+        let mut drops = self.held.next(drops, counting, tick.cpus);
         drops
             .places
             .sort_by_key(|place| std::cmp::Reverse(place.packets));
-        let overhead = &mut tick.platform.overhead;
-        overhead.count(&self.group, events);
-        sections.drops = overhead.is_counting(&self.group).then_some(drops);
+        sections.drops = Some(drops);
         Ok(())
     }
 }

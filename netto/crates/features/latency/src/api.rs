@@ -1,7 +1,9 @@
 //! Latency as JSON, for the sum of the newest snapshots and for the newest one. Pure.
 
 use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
-use metrics_common::sections::{Columns, GroupKind, MissingPoint, PointLatency, Section};
+use metrics_common::sections::{
+    Columns, Estimated, GroupKind, MissingPoint, PointLatency, Section,
+};
 use metrics_common::{Info, Latency, Snapshot};
 use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
 use netto_questions::selection::Selection;
@@ -66,6 +68,8 @@ pub(crate) fn text(summed: Option<&Summed>, info: &Info) -> Result<Vec<u8>, Refu
 #[derive(Debug, Serialize)]
 struct AnswerView<'a> {
     one_in: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated: Option<Estimated>,
     span: Covered,
     interval: Covered,
     points: Vec<PointView<'a>>,
@@ -162,6 +166,7 @@ fn view(summed: &Summed) -> AnswerView<'_> {
     });
     AnswerView {
         one_in: sum.one_in,
+        estimated: sum.estimated,
         span: summed.span,
         interval: summed.newest_span,
         points: points.collect(),

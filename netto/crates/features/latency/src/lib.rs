@@ -1,5 +1,5 @@
 //! The time from a packet's arrival to each point of the stack. Nothing is loaded unless it is
-//! requested; measuring pauses when it would cost too much.
+//! requested; latencies are taken in windows where all would cost too much.
 
 use metrics_common::sections::{MissingPoint, PointLatency};
 use metrics_common::{Latency, Sections};
@@ -10,7 +10,7 @@ use self::kernel::probes::Probes;
 use self::request::Request;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
+use netto_platform::overhead::{Held, Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
 
 pub mod analysis;
@@ -46,9 +46,9 @@ const GROUP: ProbeGroup = ProbeGroup {
     name: "latency",
     label: "latencies",
     event_ns: 0.0,
-    limit: Limit::DutyCycle { most: 0.5 },
-    note_while_off: "Latencies are taken for a moment every half minute only: there are so many \
-                     packets that all would cost too much; --latency-one-in takes fewer.",
+    limit: Limit::Windows { most: 0.5 },
+    note_while_off: "Latencies are taken in a part of the time, which stands for the whole: all \
+                     would cost too much; --latency-one-in takes fewer.",
 };
 
 /// State kept between intervals.
@@ -60,6 +60,7 @@ struct Latencies {
     runs_before: Vec<u64>,
     groups: Option<Groups>,
     group: RegisteredGroup,
+    held: Held<Latency>,
 }
 
 /// Starts measuring.
@@ -88,6 +89,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         runs_before: Vec::new(),
         groups: Groups::new(&platform.roots, request.grouping),
         group,
+        held: Held::default(),
         probes,
         request,
     }))
@@ -143,19 +145,20 @@ impl Instrument for Latencies {
         };
         let runs = self.runs(tick.cpus);
         let overhead = &mut tick.platform.overhead;
-        overhead.count(&self.group, runs);
-        let was_taken = overhead.is_counting(&self.group);
+        let counting = overhead.count(&self.group, runs);
         let missing = self.probes.plan().missing.iter();
         let missing = missing.map(|(point, reason)| MissingPoint {
             point: *point,
             reason: reason.clone(),
         });
-        sections.latency = was_taken.then(|| Latency {
+        let latency = Latency {
             one_in: self.request.one_in,
             points,
             groups,
             missing: missing.collect(),
-        });
+            estimated: None,
+        };
+        sections.latency = Some(self.held.next(latency, counting, tick.cpus));
         Ok(())
     }
 }

@@ -110,8 +110,11 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
         0 | 1 => "every packet".to_owned(),
         one_in => format!("one packet in {one_in}"),
     };
+    let estimated = latency.estimated.map_or(String::new(), |estimated| {
+        format!("{}\n", estimated.sentence("Latencies"))
+    });
     let mut text = format!(
-        "netto latency · {} · {seconds:.1} s · {every}\n\n",
+        "netto latency · {} · {seconds:.1} s · {every}\n{estimated}\n",
         info.hostname
     );
     let _ = write!(text, "{:<NAME$}", "");
@@ -193,6 +196,7 @@ mod tests {
                 point: Point::Qdisc,
                 reason: "no such tracepoint".to_owned(),
             }],
+            estimated: None,
         };
         let text = measured(&fixture::info(), &latency, 2.0, true);
         for part in [

@@ -5,7 +5,7 @@
 use metrics_common::sections::{Sections, Ticks};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
+use netto_platform::overhead::{Counting, Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
 
 use self::kernel::Counts;
@@ -34,8 +34,8 @@ const GROUP: ProbeGroup = ProbeGroup {
     name: NAME,
     label: "raised softirqs",
     event_ns: 50.0,
-    limit: Limit::DutyCycle { most: 0.5 },
-    note_while_off: "Raised softirqs are counted for a moment only.",
+    limit: Limit::Windows { most: 0.5 },
+    note_while_off: "Raised softirqs are estimated: they are counted in a part of each second.",
 };
 
 struct Counter {
@@ -61,10 +61,13 @@ impl Instrument for Counter {
         self.count += self.step;
         let grown = self.counts.since_the_last(tick.cpus);
         let overhead = &mut tick.platform.overhead;
-        overhead.count(&self.group, grown.raised.clone());
+        let raised = match overhead.count(&self.group, grown.raised.clone()) {
+            Counting::Whole => grown.raised.iter().sum(),
+            Counting::Part(estimated) => estimated.events,
+        };
         sections.ticks = Some(Ticks {
             count: self.count,
-            raised: grown.raised.iter().sum(),
+            raised,
             gaps: grown.gaps(),
         });
         Ok(())

@@ -4,7 +4,7 @@ use metrics_common::{Work, WorkCount};
 
 use super::analysis::work::Growth;
 use super::kernel::probes::Probes;
-use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
+use netto_platform::overhead::{Held, Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
 
 /// Its probes.
@@ -13,9 +13,10 @@ const GROUP: ProbeGroup = ProbeGroup {
     label: "messages and polls",
     // A run, with the cost of its call.
     event_ns: 40.0,
-    limit: Limit::DutyCycle { most: 0.25 },
-    note_while_off: "Messages of sockets and polls are counted for a moment every half minute only: \
-                     there are so many that counting them all would cost too much.",
+    limit: Limit::Windows { most: 0.25 },
+    note_while_off: "Messages of sockets and polls are estimated: counting them all would cost too \
+                     much, so they are counted in a part of each second, which stands for the \
+                     whole.",
 };
 
 /// State kept from interval to interval.
@@ -23,6 +24,7 @@ pub(super) struct WorkCounter {
     probes: Probes,
     growth: Growth,
     group: RegisteredGroup,
+    held: Held<Work>,
 }
 
 impl WorkCounter {
@@ -43,11 +45,12 @@ impl WorkCounter {
             probes,
             growth: Growth::default(),
             group,
+            held: Held::default(),
         })
     }
 
-    /// The counts of the interval; `None` while the probes pause.
-    pub(super) fn collect(&mut self, tick: &mut Tick<'_>) -> Option<Work> {
+    /// The counts of the interval.
+    pub(super) fn collect(&mut self, tick: &mut Tick<'_>) -> Work {
         let mut sums = [0; WorkCount::ALL.len()];
         let mut events = Vec::with_capacity(tick.cpus.len());
         for &cpu in tick.cpus {
@@ -56,13 +59,15 @@ impl WorkCounter {
             events.push(runs);
         }
         let overhead = &mut tick.platform.overhead;
-        overhead.count(&self.group, events);
+        let counting = overhead.count(&self.group, events);
         let counts = WorkCount::ALL.iter().zip(sums);
-        overhead.is_counting(&self.group).then(|| Work {
+        let work = Work {
             counted_ns: tick.interval_ns,
+            estimated: None,
             counts: counts
                 .map(|(count, sum)| self.probes.sees(*count).then_some(sum))
                 .collect(),
-        })
+        };
+        self.held.next(work, counting, tick.cpus)
     }
 }

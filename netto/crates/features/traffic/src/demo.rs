@@ -122,6 +122,7 @@ fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
         protocols: protocols.collect(),
         work: Some(metrics_common::Work {
             counted_ns: interval_ns,
+            estimated: None,
             counts: counts.collect(),
         }),
     }

@@ -162,7 +162,7 @@ impl Instrument for Work {
         let is_still = self.stillness.is_still(interfaces.as_ref());
         let protocols = self.protocols(is_still);
         let counter = self.counter.as_mut();
-        let work = counter.and_then(|counter| counter.collect(tick));
+        let work = counter.map(|counter| counter.collect(tick));
         sections.traffic = Some(Traffic {
             softnet,
             interfaces,

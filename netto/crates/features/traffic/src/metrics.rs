@@ -208,8 +208,8 @@ pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_work_counted_seconds_total",
         Unit::Seconds,
-        "For how long messages and polls were counted: less than time passed if counting them \
-         would cost too much. By its rate their rates are right.",
+        "For how long messages and polls were counted, or estimated from a part of the time. By \
+         its rate their rates are right.",
         &[],
         |inputs, out| {
             if let Some(work) = work(inputs) {

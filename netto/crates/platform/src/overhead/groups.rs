@@ -6,10 +6,11 @@ use std::sync::{Arc, Weak};
 use anyhow::Context;
 use metrics_common::Source;
 
+use netto_analysis::alternation::Alternation;
 use netto_analysis::budget::GroupCosts;
-use netto_analysis::duty_cycle::DutyCycle;
 use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
 use netto_analysis::sampling_windows::SamplingWindows;
+use netto_analysis::windowed_counts::WindowedCounts;
 use netto_sys::session::AttachedWindow;
 
 /// A group of probes, as a feature declares it.
@@ -23,7 +24,7 @@ pub struct ProbeGroup {
     pub event_ns: f64,
     /// How its cost is limited.
     pub limit: Limit,
-    /// The note while it is off.
+    /// The note while it is attached in windows only.
     pub note_while_off: &'static str,
 }
 
@@ -31,19 +32,25 @@ pub struct ProbeGroup {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
     /// The budget of all probes switches it, by the measured cost of its events. While it is off,
-    /// it is attached for a moment of each second, as long as a part of the budget allows.
+    /// it is attached in windows.
     Budget {
         /// While it is off, its events are estimated from the time of this source.
         met_in: Source,
     },
-    /// It pauses after it took more than this part of the budget of a CPU.
-    DutyCycle {
+    /// Once it took more than this part of the budget of a CPU, it is attached in windows, which
+    /// stand for the whole.
+    Windows {
         /// As a ratio.
         most: f64,
     },
     /// Its feature keeps it low, by taking a part of the events only; its programs stay.
     Sampling,
 }
+
+/// The part of the budget that a group may use in its windows, as a ratio: samples of owners need
+/// more of it than counts.
+const OF_SAMPLES: f64 = 0.3;
+const OF_COUNTS: f64 = 0.1;
 
 /// A feature's handle to its group: dropping it detaches the probes.
 #[derive(Debug)]
@@ -59,7 +66,12 @@ pub(super) struct Registered {
     pub(super) declared: ProbeGroup,
     /// Events of the interval that ends, by column, if the feature has counted them.
     pub(super) counted: Option<Vec<u64>>,
-    cycle: DutyCycle,
+    alternation: Alternation,
+    /// What its counts are of the whole time.
+    pub(super) counts: WindowedCounts,
+    /// For how long it had been attached when the interval began, and in the interval, nanoseconds.
+    attached_before_ns: u64,
+    pub(super) attached_ns: u64,
     pub(super) windows: SamplingWindows,
     /// Windows of the interval in which it was attached.
     attached: Vec<AttachedWindow>,
@@ -89,21 +101,29 @@ pub(super) fn of_clock(group: Group) -> Option<(&'static str, &'static str)> {
 }
 
 impl Groups {
-    /// Adds a group.
+    /// Adds a group; `attached_ns` is for how long the clock of its number has gone.
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn add(&mut self, declared: ProbeGroup) -> anyhow::Result<RegisteredGroup> {
+    pub(super) fn add(
+        &mut self,
+        declared: ProbeGroup,
+        attached_ns: impl Fn(Group) -> u64,
+    ) -> anyhow::Result<RegisteredGroup> {
         let mut numbers = (0..MOST_REGISTERED).map(Group::Registered);
         let group = numbers
             .find(|number| self.of(*number).is_none())
             .context("netto has no room for another group of probes")?;
+        let attached_ns = attached_ns(group);
         let is_held = Arc::new(());
         self.registered.push(Registered {
             group,
             declared,
             counted: None,
-            cycle: DutyCycle::default(),
+            alternation: Alternation::default(),
+            counts: WindowedCounts::default(),
+            attached_before_ns: attached_ns,
+            attached_ns: 0,
             windows: SamplingWindows::default(),
             attached: Vec::new(),
             is_off: false,
@@ -165,10 +185,10 @@ impl Groups {
         timed.iter().map(always).sum::<f64>() + in_windows.sum::<f64>()
     }
 
-    /// Groups that the budget does not switch, and that are not paused.
+    /// Groups that the budget does not switch, and that are attached all the time.
     pub(super) fn awake(&self) -> GroupSet {
         let awake = self.registered.iter();
-        let awake = awake.filter(|own| own.has_own_limit() && !own.cycle.is_resting());
+        let awake = awake.filter(|own| own.has_own_limit() && !own.alternation.is_in_windows());
         awake.map(|own| own.group).collect()
     }
 
@@ -188,6 +208,29 @@ impl Registered {
     /// Whether something else than the budget of all probes limits it.
     pub(super) fn has_own_limit(&self) -> bool {
         !matches!(self.declared.limit, Limit::Budget { .. })
+    }
+
+    /// Whether it is to have windows.
+    pub(super) fn has_windows(&self, wanted: GroupSet, now_ns: u64) -> bool {
+        match self.declared.limit {
+            Limit::Budget { .. } => !wanted.has(self.group),
+            Limit::Windows { .. } => self.alternation.may_open(now_ns),
+            Limit::Sampling => false,
+        }
+    }
+
+    /// The part of the budget that its windows may take, as a ratio.
+    pub(super) fn windows_part(&self) -> f64 {
+        match self.declared.limit {
+            Limit::Budget { .. } => OF_SAMPLES,
+            Limit::Windows { .. } | Limit::Sampling => OF_COUNTS,
+        }
+    }
+
+    /// Learns for how long it has been attached until the end of the interval.
+    pub(super) fn read_clock(&mut self, attached_ns: u64) {
+        self.attached_ns = attached_ns.saturating_sub(self.attached_before_ns);
+        self.attached_before_ns = attached_ns;
     }
 
     /// Records a window that has ended; `interrupt_ns` is what an interrupt from another CPU takes.
@@ -217,7 +260,7 @@ impl Registered {
     /// What the windows of the interval took of the CPU in this column, nanoseconds.
     pub(super) fn taken_in_windows_ns(&self, column: usize, event_ns: f64) -> u64 {
         let counted = self.counted.as_ref().and_then(|row| row.get(column));
-        let events = match self.attached.is_empty() {
+        let events = match self.attached.is_empty() && self.attached_ns == 0 {
             true => 0,
             false => counted.copied().unwrap_or(0),
         };
@@ -227,24 +270,21 @@ impl Registered {
 
     /// Records that its probes could not be attached.
     pub(super) fn fail(&mut self, now_ns: u64) {
-        self.cycle.fail(now_ns);
+        self.alternation.fail(now_ns);
     }
 
-    /// Ends an interval in which it took this share of a CPU. `was_on`: for all of it.
+    /// Ends an interval in which it took this share of a CPU, or would have taken it if it had always
+    /// been attached. `was_on`: it was attached for all of it.
     pub(super) fn end_interval(&mut self, costs: f64, max_ratio: f64, was_on: bool, now_ns: u64) {
         self.counted = None;
         self.attached.clear();
-        let Limit::DutyCycle { most } = self.declared.limit else {
+        let Limit::Windows { most } = self.declared.limit else {
             self.is_off = self.declared.limit != Limit::Sampling && !was_on;
             return;
         };
-        // Less than an interval allows no conclusion.
-        if was_on || self.cycle.is_resting() {
-            self.cycle.end_interval(costs, most * max_ratio, now_ns);
-        }
-        if was_on {
-            self.is_off = self.cycle.is_resting();
-        }
+        self.alternation
+            .end_interval(costs, most * max_ratio, now_ns);
+        self.is_off = self.alternation.is_in_windows();
     }
 }
 
@@ -259,15 +299,15 @@ mod tests {
         name: "tides",
         label: "counting tides",
         event_ns: 40.0,
-        limit: Limit::DutyCycle { most: 0.5 },
+        limit: Limit::Windows { most: 0.5 },
         note_while_off: "Tides are many.",
     };
 
     #[test]
     fn a_group_lasts_as_long_as_its_feature_holds_it_and_its_note_goes_with_it() {
         let mut groups = Groups::default();
-        let held = groups.add(TIDES).unwrap();
-        let other = groups.add(TIDES).unwrap();
+        let held = groups.add(TIDES, |_| 0).unwrap();
+        let other = groups.add(TIDES, |_| 0).unwrap();
         assert_ne!(held.group, other.group);
         assert!(groups.prune().is_empty());
         assert_eq!(groups.label(held.group), "counting tides");
@@ -276,16 +316,18 @@ mod tests {
         assert_eq!(groups.prune(), [group]);
         assert_eq!(groups.notes(), [("counting tides", None); 2]);
         assert_eq!(groups.notes().len(), 1);
-        let again = groups.add(TIDES).unwrap();
+        let again = groups.add(TIDES, |_| 0).unwrap();
         assert_eq!(again.group, group, "its number is free");
     }
 
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
         let mut groups = Groups::default();
-        let held: Vec<_> = (0..MOST_REGISTERED).map(|_| groups.add(TIDES)).collect();
+        let held: Vec<_> = (0..MOST_REGISTERED)
+            .map(|_| groups.add(TIDES, |_| 0))
+            .collect();
         assert!(held.iter().all(Result::is_ok));
-        assert!(groups.add(TIDES).is_err());
+        assert!(groups.add(TIDES, |_| 0).is_err());
     }
 
     /// Windows of 15 % of the time, at 2 % of a CPU: 0.3 %, and the interrupts of attaching.
@@ -295,7 +337,7 @@ mod tests {
         const INTERRUPT_NS: f64 = 5_000.0;
         const EVENT_NS: f64 = 100.0;
         let mut groups = Groups::default();
-        let held = groups.add(TIDES).unwrap();
+        let held = groups.add(TIDES, |_| 0).unwrap();
         let mut costs = [0; netto_analysis::groups::GROUPS];
         costs[held.group.index()] = 20_000_000;
         let expected =
@@ -306,7 +348,7 @@ mod tests {
         let load = WindowLoad {
             cost_ratio: 0.02,
             sample_ns: None,
-            max_overhead_ratio: 0.01,
+            may_cost_ratio: 0.003,
         };
         let window = own.windows.next(0, INTERVAL_NS, load, 0.0).unwrap();
         let attached = AttachedWindow {
@@ -345,10 +387,11 @@ mod tests {
     #[test]
     fn a_group_whose_feature_samples_stays_whatever_it_costs() {
         let mut groups = Groups::default();
-        let held = groups.add(ProbeGroup {
+        let sampled = ProbeGroup {
             limit: Limit::Sampling,
             ..TIDES
-        });
+        };
+        let held = groups.add(sampled, |_| 0);
         let group = held.as_ref().unwrap().group;
         for second in 1..5 {
             let own = groups.of_mut(group).unwrap();
@@ -359,23 +402,28 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_intervals_send_a_group_to_rest_and_the_note_stays_until_one_was_cheap() {
+    fn what_is_counted_in_windows_says_so_until_it_is_attached_all_the_time() {
         const SECOND: u64 = 1_000_000_000;
         let mut groups = Groups::default();
-        let held = groups.add(TIDES).unwrap();
+        let held = groups.add(TIDES, |_| 7).unwrap();
         let mut after = |costs, was_on, at| {
             let own = groups.of_mut(held.group).unwrap();
             own.end_interval(costs, 0.01, was_on, at * SECOND);
+            let has_windows = own.has_windows(GroupSet::NONE, at * SECOND);
             let note = groups.notes()[0].1.is_some();
-            (groups.awake().has(held.group), note)
+            assert_ne!(groups.awake().has(held.group), has_windows);
+            (has_windows, note)
         };
-        assert_eq!(after(0.004, true, 1), (true, false));
-        assert_eq!(after(0.1, false, 2), (true, false));
-        assert_eq!(after(0.1, true, 3), (false, true));
-        assert_eq!(after(0.0, false, 33), (true, true));
-        assert_eq!(after(0.1, false, 34), (true, true));
-        assert_eq!(after(0.1, true, 35), (false, true));
-        assert_eq!(after(0.0, false, 65), (true, true));
-        assert_eq!(after(0.001, true, 66), (true, false));
+        assert_eq!(after(0.004, true, 1), (false, false));
+        assert_eq!(after(0.1, true, 2), (true, true));
+        assert_eq!(after(0.1, false, 3), (true, true));
+        assert_eq!(after(0.001, false, 4), (true, true));
+        assert_eq!(after(0.001, false, 13), (false, false));
+        let own = groups.of_mut(held.group).unwrap();
+        own.fail(20 * SECOND);
+        assert!(!own.has_windows(GroupSet::NONE, 49 * SECOND), "not at once");
+        assert!(own.has_windows(GroupSet::NONE, 50 * SECOND));
+        own.read_clock(9);
+        assert_eq!(own.attached_ns, 2);
     }
 }

@@ -72,11 +72,39 @@ pub struct WindowSampling {
 #[derive(Debug, Default)]
 struct State {
     attached: GroupSet,
+    /// For how long each group has been attached.
+    clocks: [AttachedClock; GROUPS],
     /// Orders that are not carried out yet.
     pending: usize,
     costs: Option<MeasuredCosts>,
     windows: Vec<AttachedWindow>,
     failures: Vec<(Group, io::Error)>,
+}
+
+/// For how long a group has been attached, nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct AttachedClock {
+    /// Until it was last detached.
+    before_ns: u64,
+    since_ns: Option<u64>,
+}
+
+impl AttachedClock {
+    fn turn(&mut self, is_attached: bool, at_ns: u64) {
+        match (is_attached, self.since_ns) {
+            (true, None) => self.since_ns = Some(at_ns),
+            (false, Some(since_ns)) => {
+                self.before_ns += at_ns.saturating_sub(since_ns);
+                self.since_ns = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn read(&self, now_ns: u64) -> u64 {
+        let open_ns = self.since_ns.map(|since| now_ns.saturating_sub(since));
+        self.before_ns + open_ns.unwrap_or(0)
+    }
 }
 
 enum Order {
@@ -165,6 +193,11 @@ impl ProbeController {
     /// The groups that are wholly attached now.
     pub fn attached(&self) -> GroupSet {
         self.state().attached
+    }
+
+    /// For how long a group has been attached until now, CLOCK_MONOTONIC, nanoseconds.
+    pub fn attached_ns(&self, group: Group, now_ns: u64) -> u64 {
+        self.state().clocks[group.index()].read(now_ns)
     }
 
     /// Whether an order is still being carried out.
@@ -312,6 +345,7 @@ impl Worker {
                 Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
+                    self.turn_clocks(GroupSet::NONE.with(group), true, system::monotonic_ns());
                     self.wanted = self.wanted.with(group);
                     self.note(attached.with(group));
                 }
@@ -320,6 +354,7 @@ impl Worker {
                     self.drop_windows(group);
                     self.note(attached.minus(GroupSet::NONE.with(group)));
                     self.set.remove(group);
+                    self.turn_clocks(GroupSet::NONE.with(group), false, system::monotonic_ns());
                 }
                 Order::Attach(wanted) => {
                     self.wanted = wanted;
@@ -431,8 +466,12 @@ impl Worker {
     fn attach(&mut self, groups: GroupSet) {
         for group in groups.iter() {
             let alone = GroupSet::NONE.with(group);
+            let begun_ns = system::monotonic_ns();
             match self.set.attach(alone) {
-                Ok(()) => self.note(self.controller.attached().with(group)),
+                Ok(()) => {
+                    self.turn_clocks(alone, true, begun_ns);
+                    self.note(self.controller.attached().with(group));
+                }
                 Err(error) => {
                     self.take_off(alone);
                     self.controller.state().failures.push((group, error));
@@ -461,7 +500,19 @@ impl Worker {
         }
         // From now on samples must tell what the clock no longer does.
         self.note(self.controller.attached().minus(groups));
+        let begun_ns = system::monotonic_ns();
         self.take_off(groups);
+        self.turn_clocks(groups, false, begun_ns);
+    }
+
+    /// Notes that groups were attached or detached from `begun_ns` until now: their probes one after
+    /// the other, so that the middle of that time is right for all of them together.
+    fn turn_clocks(&self, groups: GroupSet, are_attached: bool, begun_ns: u64) {
+        let middle_ns = begun_ns + system::monotonic_ns().saturating_sub(begun_ns) / 2;
+        let mut state = self.controller.state();
+        for group in groups.iter() {
+            state.clocks[group.index()].turn(are_attached, middle_ns);
+        }
     }
 
     /// What is under way when its beginnings go is seen to its end, if that comes soon. What
@@ -550,6 +601,17 @@ fn grown(after: &[Runs], before: &[Runs]) -> Vec<Runs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_groups_clock_goes_while_it_is_attached() {
+        let mut clock = AttachedClock::default();
+        for (is_attached, at_ns) in [(false, 5), (true, 10), (true, 12), (false, 30), (false, 40)] {
+            clock.turn(is_attached, at_ns);
+        }
+        assert_eq!(clock.read(50), 20);
+        clock.turn(true, 60);
+        assert_eq!(clock.read(65), 25);
+    }
 
     #[test]
     fn it_is_busy_until_the_last_of_its_orders_is_carried_out() {

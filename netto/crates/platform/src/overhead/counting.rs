@@ -1,0 +1,103 @@
+//! For how much of an interval probes counted, and counts that stand for all of it.
+
+use metrics_common::sections::{Estimable, Estimated};
+use netto_analysis::windowed_counts::{Estimate, LEAST_NS};
+
+/// For how much of an interval a group's probes counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Counting {
+    /// All of it.
+    Whole,
+    /// A part: counts are estimated.
+    Part(Estimated),
+}
+
+impl Counting {
+    pub(super) fn part(estimate: Estimate, interval_ns: u64) -> Self {
+        Counting::Part(Estimated {
+            ns: interval_ns,
+            counted_ns: estimate.counted_ns,
+            events: estimate.events.round() as u64,
+            variance: estimate.variance.round() as u64,
+        })
+    }
+}
+
+/// The counts of the newest window, which stand for the time until the next.
+#[derive(Debug, Default)]
+pub struct Held<S> {
+    newest: Option<(S, u64)>,
+    /// Of a time too short, to be added to the next.
+    waiting: Option<(S, u64)>,
+}
+
+impl<S: Estimable> Held<S> {
+    /// The counts of the interval in which `own` was counted, on these CPUs.
+    pub fn next(&mut self, own: S, counting: Counting, cpus: &[u32]) -> S {
+        let Counting::Part(estimated) = counting else {
+            *self = Held {
+                newest: None,
+                waiting: None,
+            };
+            return own;
+        };
+        let (mut counts, mut time_ns) = self.waiting.take().unwrap_or_default();
+        counts.join(&own, cpus);
+        time_ns += estimated.counted_ns;
+        match time_ns < LEAST_NS {
+            true => self.waiting = Some((counts, time_ns)),
+            false => self.newest = Some((counts, time_ns)),
+        }
+        let (mut whole, factor) = match &self.newest {
+            Some((counts, time_ns)) => (counts.clone(), estimated.ns as f64 / *time_ns as f64),
+            // Nothing is known yet: none, which the estimate says.
+            None => (own, 0.0),
+        };
+        whole.stretch(factor);
+        whole.set_estimated(estimated);
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::Drops;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn part(counted_ns: u64) -> Counting {
+        Counting::Part(Estimated {
+            ns: 500 * MS,
+            counted_ns,
+            ..Estimated::default()
+        })
+    }
+
+    fn drops(packets: u64) -> Drops {
+        Drops {
+            other_packets: packets,
+            cpus: vec![0, packets],
+            ..Drops::default()
+        }
+    }
+
+    #[test]
+    fn a_window_stands_for_the_time_until_the_next_and_no_packet_is_left_out() {
+        let mut held = Held::default();
+        let mut next = |packets, counting| held.next(drops(packets), counting, &[0, 1]);
+        assert_eq!(next(7, Counting::Whole), drops(7));
+        let shown = [
+            next(10, part(10 * MS)),
+            next(0, part(0)),
+            next(2, part(0)),
+            next(8, part(20 * MS)),
+        ];
+        let packets = shown.each_ref().map(|own| (own.total(), own.other_packets));
+        assert_eq!(packets, [(500, 500), (500, 500), (500, 500), (250, 250)]);
+        assert!(shown.iter().all(|own| own.estimated.is_some()));
+        assert_eq!(next(9, Counting::Whole), drops(9));
+        assert_eq!(next(9, part(0)).total(), 0, "nothing is known yet");
+    }
+}
