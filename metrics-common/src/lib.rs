@@ -19,6 +19,7 @@
 //! * [`rounding`]: rounds times and counts without changing sums.
 //! * [`log`]: a file of messages that stays readable when cut or damaged.
 //! * [`random`]: reproducible pseudorandom numbers.
+//! * [`verdict`]: whether networking is a problem, where, and whose.
 //! * [`missed`]: when missed events of probes matter.
 
 pub mod advice;
@@ -43,6 +44,7 @@ pub mod sections;
 pub mod snapshot;
 mod steps;
 pub mod text;
+pub mod verdict;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};

@@ -28,3 +28,19 @@ pub fn count(value: u64) -> String {
     }
     grouped
 }
+
+/// A ratio as percent: two decimals below one, then one. Zero is `0 %`; a smaller value than can be
+/// shown is `<0.01 %`.
+pub fn percent(ratio: f64) -> String {
+    format!("{} %", percent_number(ratio))
+}
+
+/// [`percent`] without the sign.
+pub fn percent_number(ratio: f64) -> String {
+    match ratio * 100.0 {
+        none if none <= 0.0 || !none.is_finite() => "0".to_owned(),
+        low if low < 0.005 => "<0.01".to_owned(),
+        low if low < 0.995 => format!("{low:.2}"),
+        value => format!("{value:.1}"),
+    }
+}

@@ -77,6 +77,8 @@ pub enum Action {
     Keys,
     /// Hide the view of this name, or show it.
     Hide(String),
+    /// Scroll to the view of this name.
+    Jump(String),
     /// Offer the drawing of this name as a file.
     Save(String, Format),
 }
@@ -123,6 +125,7 @@ impl fmt::Display for Action {
             Action::Zoom(depth) => write!(f, "zoom:{depth}"),
             Action::Keys => f.write_str("keys"),
             Action::Hide(view) => write!(f, "hide:{view}"),
+            Action::Jump(view) => write!(f, "jump:{view}"),
             Action::Save(what, format) => {
                 write!(f, "save:{what}:{}", name_of(&Format::ALL, *format))
             }
@@ -156,6 +159,7 @@ impl FromStr for Action {
             "zoom" => object.parse().ok().map(Action::Zoom),
             "keys" => Some(Action::Keys),
             "hide" => Some(Action::Hide(slug())),
+            "jump" => Some(Action::Jump(slug())),
             "save" => object.split_once(':').and_then(|(what, format)| {
                 Some(Action::Save(what.to_owned(), named(&Format::ALL, format)?))
             }),
@@ -191,6 +195,7 @@ mod tests {
             Action::Zoom(3),
             Action::Keys,
             Action::Hide("time".to_owned()),
+            Action::Jump("owners".to_owned()),
             Action::Save("heat".to_owned(), Format::Png),
         ];
         for action in actions {

@@ -2,7 +2,7 @@
 //! drawing shows the result. Views handle their own events.
 
 use wasm_bindgen::prelude::*;
-use web_sys::{Element, HtmlInputElement, HtmlSelectElement};
+use web_sys::{Element, HtmlElement, HtmlInputElement, HtmlSelectElement};
 
 use super::Page;
 use super::marks::show_brush;
@@ -39,6 +39,11 @@ impl Page {
             Action::Basis(basis) => self.shared.basis = basis,
             Action::Keys => self.shared.has_no_shortcuts = !self.shared.has_no_shortcuts,
             Action::Hide(view) => self.shared.toggle_hidden(&view),
+            Action::Jump(view) => {
+                self.shared.about.clear();
+                self.shared.hidden.retain(|hidden| *hidden != view);
+                self.switch.jump = Some(view);
+            }
             Action::Save(what, format) => {
                 let file = self.with_scene(|views, _, scene| {
                     for (_, view) in views {
@@ -251,6 +256,16 @@ impl Page {
         let is_heard = in_plot || !self.shared.has_no_shortcuts;
         match key {
             _ if !is_heard && key != "Escape" => return Ok(false),
+            "Escape"
+                if self
+                    .dom
+                    .root
+                    .query_selector(":popover-open")
+                    .is_ok_and(|own| own.is_some()) =>
+            {
+                return Ok(false);
+            }
+            "?" => self.dom.typed::<HtmlElement>("keys-button")?.click(),
             "p" | " " if !on_button => self.act(Action::Pause)?,
             "Escape" if self.has_tip()? => self.drop_tip()?,
             "Escape" if !self.shared.about.is_empty() => self.act(Action::Overview)?,

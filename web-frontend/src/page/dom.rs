@@ -98,7 +98,7 @@ impl Dom {
             .map(|_| ())
     }
 
-    /// Hides or shows a view, and the button for that.
+    /// Hides or shows a view; without data, also its buttons that hide it and jump to it.
     ///
     /// # Errors
     /// If the page has no such view.
@@ -108,8 +108,10 @@ impl Dom {
             .query_selector(&format!("[data-view=\"{name}\"]"))?
             .ok_or_else(|| format!("the page has no view {name}"))?;
         place.toggle_attribute_with_force("hidden", !is_shown)?;
-        let button = format!("[data-act=\"hide:{name}\"]");
-        if let Some(button) = self.root.query_selector(&button)? {
+        let buttons = format!(
+            ":is(.views, .sections) :is([data-act=\"hide:{name}\"], [data-act=\"jump:{name}\"])"
+        );
+        for button in all(&self.root, &buttons)? {
             button.toggle_attribute_with_force("hidden", !is_there)?;
         }
         Ok(())

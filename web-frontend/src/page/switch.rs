@@ -18,6 +18,8 @@ struct OverviewPosition {
 pub struct PageSwitch {
     /// Slug of the component whose page is shown; empty for the overview.
     pub shown: String,
+    /// Name of the view to scroll to once it is drawn.
+    pub jump: Option<String>,
     is_other: bool,
     left: Option<OverviewPosition>,
 }
@@ -45,11 +47,24 @@ impl PageSwitch {
             .map(|_| ())
     }
 
-    /// Scrolls to the beginning of the drawn page. Returns whether the page has changed.
+    /// Scrolls to the beginning of the drawn page, or to the requested view. Returns whether the
+    /// page has changed.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn end(&mut self, dom: &Dom) -> Result<bool, JsValue> {
+        let has_changed = self.open(dom)?;
+        if let Some(view) = self.jump.take()
+            && let Some(view) = dom
+                .root
+                .query_selector(&format!("[data-view=\"{view}\"] > *"))?
+        {
+            view.scroll_into_view();
+        }
+        Ok(has_changed)
+    }
+
+    fn open(&mut self, dom: &Dom) -> Result<bool, JsValue> {
         if !std::mem::take(&mut self.is_other) {
             return Ok(false);
         }

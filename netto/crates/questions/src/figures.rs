@@ -1,26 +1,6 @@
 //! Formats figures for a terminal. Pure.
 
-pub use metrics_common::text::count;
-
-/// A ratio as percent: two decimals below one, then one. Zero is `0 %`; a smaller value than can be
-/// shown is `<0.01 %`.
-pub fn percent(ratio: f64) -> String {
-    format!("{} %", percent_number(ratio))
-}
-
-/// [`percent`] without the sign.
-pub fn percent_number(ratio: f64) -> String {
-    let value = ratio * 100.0;
-    if value.is_nan() || value <= 0.0 {
-        "0".to_owned()
-    } else if value < 0.005 {
-        "<0.01".to_owned()
-    } else if value < 0.995 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.1}")
-    }
-}
+pub use metrics_common::text::{count, percent, percent_number};
 
 /// A number of CPUs.
 pub fn cpus(count: f64) -> String {

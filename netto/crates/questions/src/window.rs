@@ -59,6 +59,11 @@ impl Window {
         Some(sum)
     }
 
+    /// The pieces of the last minute, the oldest first.
+    pub fn pieces(&self) -> impl Iterator<Item = &Snapshot> {
+        self.pieces.iter()
+    }
+
     /// Drops all intervals.
     pub fn clear(&mut self) {
         *self = Window::default();

@@ -1,7 +1,9 @@
-//! The headline as plain values: networking's cost on this host. Pure.
+//! The headline as plain values: the three answers, and networking's cost on this host. Pure.
 
+use metrics_common::verdict::{Course, Figures, Level, Named, Whose};
 use metrics_common::{Info, Snapshot};
 
+use crate::action::Action;
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
 use crate::view_model::{HEADLINE, index_of, parts_of, reason_missing};
@@ -48,6 +50,63 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headli
     })
 }
 
+/// The view that shows what a verdict rests on.
+pub fn view_of(level: Level) -> &'static str {
+    match level {
+        Level::Calm | Level::High => "now",
+        Level::CpuFull => "cpus",
+        Level::Hurts => "owners",
+    }
+}
+
+/// An answer beside the verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lead {
+    /// Id of its element.
+    pub id: &'static str,
+    /// The answer, or why there is none.
+    pub text: String,
+    /// Whether it is unknown.
+    pub is_unknown: bool,
+    /// Where it leads, if not where the markup says.
+    pub act: Option<Action>,
+}
+
+/// The answers beside the verdict: where, whose, and whether packets wait longer.
+pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) -> [Lead; 4] {
+    let said = |named: &Named| {
+        let amount = Amount::of_share(named.share_ratio, figures.cpus);
+        format!("{} {}", named.label, basis.say(amount))
+    };
+    let lead = |id, found: Result<String, String>| Lead {
+        id,
+        is_unknown: found.is_err(),
+        text: found.unwrap_or_else(|reason| reason),
+        act: None,
+    };
+    let owner = |named: fn(&Whose) -> &Option<Named>| {
+        let whose = figures.whose.as_ref().map_err(Clone::clone)?;
+        Ok(named(whose).as_ref().map_or("nobody".to_owned(), said))
+    };
+    let leader = figures.leader.as_ref();
+    let part = leader.map_or("none".to_owned(), |leader| said(&leader.named));
+    [
+        Lead {
+            act: leader.map(|leader| Action::About(leader.component.clone())),
+            ..lead("lead-part", Ok(part))
+        },
+        lead("lead-causes", owner(|whose| &whose.causes)),
+        lead("lead-pays", owner(|whose| &whose.pays)),
+        lead(
+            "lead-latency",
+            latency
+                .as_ref()
+                .map(Course::to_string)
+                .map_err(Clone::clone),
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +142,17 @@ mod tests {
         let power = headline(&info, &snapshot, Basis::Host).unwrap().power;
         let both = "≈ 3.2 W attributed to what was busy, 650 mW share of capacity";
         assert_eq!(power.as_deref(), Some(both));
+    }
+
+    #[test]
+    fn answers_that_are_unknown_say_why_and_are_not_nobody() {
+        let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
+        let figures = Figures::of(&info, &snapshot).unwrap();
+        let leads = leads(&figures, &Err("not enabled".to_owned()), Basis::Host);
+        let unknown = leads.each_ref().map(|lead| lead.is_unknown);
+        assert_eq!(unknown, [false, true, true, true]);
+        assert!(matches!(leads[0].act, Some(Action::About(_))), "{leads:?}");
+        assert_eq!(leads[3].text, "not enabled");
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use metrics_common::Info;
 use metrics_common::sections::power::WHICH_POWER;
+use metrics_common::verdict::{Courses, Figures, Level};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::model;
 use super::spark::sparkline;
-use super::trend::{self, Leader, Trend};
+use super::trend::{self, Trend};
 use crate::action::Action;
 use crate::basis::Basis;
 use crate::color::Rgb;
@@ -27,6 +28,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct Headline {
     spark: String,
+    level: Option<Level>,
 }
 
 impl Keys for Headline {}
@@ -58,12 +60,43 @@ impl View for Headline {
         };
         dom.document()
             .set_title(&format!("{share} networking · {} · netto", info.hostname));
+        self.answers(scene, basis)?;
         let trend = trend::trend(info, scene.history, snapshot, basis);
         self.trend(dom, info, &trend, basis)
     }
 }
 
 impl Headline {
+    /// The three answers: each leads to its view.
+    fn answers(&mut self, scene: &Scene, basis: Basis) -> Result<(), JsValue> {
+        let Scene { dom, info, .. } = *scene;
+        let figures = Figures::of(info, scene.now);
+        dom.set_hidden("leads", figures.is_none())?;
+        let Some(figures) = figures else {
+            dom.set_text("verdict-name", "Unknown")?;
+            return dom.set_text("verdict-text", "networking is not measured here");
+        };
+        let verdict = figures.judge(self.level);
+        self.level = Some(verdict.level);
+        dom.set_text("verdict-name", verdict.name)?;
+        dom.set_text("verdict-text", &verdict.text)?;
+        let button = dom.element("verdict")?;
+        set_attribute(&button, "data-level", verdict.slug)?;
+        let view = Action::Jump(model::view_of(verdict.level).to_owned());
+        set_attribute(&button, "data-act", &view.to_string())?;
+        let latency = Courses::of(info, scene.history).found(info);
+        for lead in model::leads(&figures, &latency, basis) {
+            dom.set_text(lead.id, &lead.text)?;
+            let element = dom.element(lead.id)?;
+            set_attribute(&element, "title", &lead.text)?;
+            element.toggle_attribute_with_force("data-unknown", lead.is_unknown)?;
+            if let Some(act) = lead.act {
+                set_attribute(&element, "data-act", &act.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     fn trend(
         &mut self,
         dom: &Dom,
@@ -75,15 +108,6 @@ impl Headline {
             .change
             .map_or(String::new(), |by| trend::change_text(basis, by));
         dom.set_text("change", &change)?;
-        for (id, leader) in [("lead-event", &trend.event), ("lead-part", &trend.part)] {
-            let Some(Leader { slug, label, value }) = leader else {
-                continue;
-            };
-            dom.set_text(id, &format!("{label} {value}"))?;
-            let act = Action::About(slug.clone()).to_string();
-            set_attribute(&dom.element(id)?, "data-act", &act)?;
-        }
-        dom.set_hidden("leads", trend.event.is_none())?;
         let color = index_of(info, view_model::HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |i| {
             Rgb::parse(&info.components[i].color)
         });

@@ -3,20 +3,9 @@
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 
-use crate::basis::{self, Amount, Basis};
+use crate::basis::{Amount, Basis};
 use crate::timeline::{self, Frame};
-use crate::view_model::{HEADLINE, index_of, parts_of};
-
-/// The largest component.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Leader {
-    /// Its slug.
-    pub slug: String,
-    /// Its name for people.
-    pub label: String,
-    /// Its CPU time with its unit.
-    pub value: String,
-}
+use crate::view_model::{HEADLINE, index_of};
 
 /// The recent trend, beside the headline.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,17 +14,13 @@ pub struct Trend {
     pub values: Vec<Option<f64>>,
     /// The increase of networking over the last minute; `None` without a minute to compare with.
     pub change: Option<f64>,
-    /// The largest event in the span that is shown as now.
-    pub event: Option<Leader>,
-    /// The largest part of an event in it.
-    pub part: Option<Leader>,
 }
 
 /// Averaging time, milliseconds.
 const MOMENT_MS: f64 = 5_000.0;
 const MINUTE_MS: f64 = 60_000.0;
 
-/// The trend at the end of a history, and the largest components in the span that is shown as now.
+/// The trend at the end of a history.
 pub fn trend(info: &Info, history: &History, now: &Snapshot, basis: Basis) -> Trend {
     let (Some(last), Some(network)) = (history.points().checked_sub(1), index_of(info, HEADLINE))
     else {
@@ -60,31 +45,10 @@ pub fn trend(info: &Info, history: &History, now: &Snapshot, basis: Basis) -> Tr
             ..host
         })
     };
-    let events = || parts_of(info, HEADLINE);
-    let parts = events().flat_map(|event| parts_of(info, &info.components[event].slug));
     Trend {
         values: timeline::means(history, &frame, cpus),
         change: at(now_ms).zip(at(now_ms - MINUTE_MS)).map(change),
-        event: leader(info, now, basis, events()),
-        part: leader(info, now, basis, parts),
     }
-}
-
-/// The largest of these components, if any took time.
-fn leader(
-    info: &Info,
-    now: &Snapshot,
-    basis: Basis,
-    rows: impl Iterator<Item = usize>,
-) -> Option<Leader> {
-    let amounts = rows.filter_map(|row| Some((row, Amount::of_component(info, now, row)?)));
-    let (row, amount) = amounts.max_by(|a, b| a.1.cpus.total_cmp(&b.1.cpus))?;
-    let component = &info.components[row];
-    (amount.cpus > 0.0).then(|| Leader {
-        slug: component.slug.clone(),
-        label: component.label.clone(),
-        value: basis.say_of(amount, basis::whole_of(info, row)),
-    })
 }
 
 /// A change as text, with its direction.
@@ -118,29 +82,6 @@ mod tests {
         assert_eq!(short.change, None, "there was no minute ago");
         let none = trend(&info, &fixture::history(&[]), &now, Basis::Host);
         assert_eq!(none, Trend::default());
-    }
-
-    #[test]
-    fn leaders_are_those_of_what_is_shown_as_now() {
-        let (info, history) = (fixture::info(), fixture::history(&[1, 2]));
-        let leaders = |basis| {
-            let trend = trend(&info, &history, &fixture::snapshot(1), basis);
-            [trend.event, trend.part].map(|leader| {
-                let leader = leader.unwrap();
-                format!("{} {}", leader.label, leader.value)
-            })
-        };
-        assert_eq!(
-            leaders(Basis::Host),
-            ["RX softirq 10.0 %", "Local delivery v4 7.5 %"]
-        );
-        assert_eq!(
-            leaders(Basis::Parent),
-            [
-                "RX softirq 83.3 % of all networking",
-                "Local delivery v4 75.0 % of RX softirq"
-            ]
-        );
     }
 
     #[test]

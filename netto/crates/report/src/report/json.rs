@@ -6,17 +6,25 @@ use netto_feature::summary;
 use netto_log::read::Findings;
 use netto_offline::summary::Summary;
 
+use super::verdict::Answers;
+
 /// The features' summaries of a log, by their names.
 pub(super) type Parts = Vec<(&'static str, Option<summary::Summary>)>;
 
 /// The whole report, with a newline at its end. Missing parts are `null`.
-pub(super) fn text(summary: &Summary, files: &Findings, parts: &Parts) -> anyhow::Result<String> {
+pub(super) fn text(
+    summary: &Summary,
+    answers: Option<&Answers>,
+    files: &Findings,
+    parts: &Parts,
+) -> anyhow::Result<String> {
     let whole = serde_json::to_string_pretty(summary)?;
     let mut text = whole.trim_end_matches("\n}").to_owned();
     let mut add = |name: &str, json: &str| {
         // Writing to a String cannot fail. No newline occurs within a value.
         let _ = write!(text, ",\n  \"{name}\": {}", json.replace('\n', "\n  "));
     };
+    add("verdict", &serde_json::to_string_pretty(&answers)?);
     for (name, part) in parts {
         add(name, part.as_ref().map_or("null", |part| &part.json));
     }

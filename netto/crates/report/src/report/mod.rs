@@ -9,11 +9,13 @@ use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use metrics_common::Snapshot;
 use metrics_common::component::index_of;
+use metrics_common::verdict::Evidence;
 
 use self::json::Parts;
 use self::row_writer::Writer;
 use self::rows::Export;
 use self::source::{Source, nothing_there};
+use self::verdict::Answers;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use netto_feature::instruments::Feature;
@@ -37,6 +39,7 @@ mod rows;
 mod source;
 mod svg;
 mod table;
+mod verdict;
 
 pub(super) use table::troubles;
 
@@ -215,14 +218,16 @@ fn report(
             findings
         }
         _ => {
-            let (summary, strip, parts, findings) = summed_up(source, component, features, zone)?;
+            let (summary, answers, strip, parts, findings) =
+                summed_up(source, component, features, zone)?;
             let text = match args.format {
-                Format::Json => json::text(&summary, &findings, &parts)?,
+                Format::Json => json::text(&summary, answers.as_ref(), &findings, &parts)?,
                 Format::Svg => svg::text(&summary, strip, zone)?,
                 _ => {
                     let parts = parts.iter().filter_map(|(_, part)| part.as_ref());
                     let lines = parts.map(|part| part.text.as_str());
-                    table::text(&summary, &findings, source.cpus, zone) + &lines.collect::<String>()
+                    table::text(&summary, answers.as_ref(), &findings, source.cpus, zone)
+                        + &lines.collect::<String>()
                 }
             };
             write(args, &text)?;
@@ -257,22 +262,29 @@ fn summed_up(
     component: Option<&str>,
     features: &[Feature],
     zone: &TimeZone,
-) -> anyhow::Result<(Summary, Strip, Parts, Findings)> {
+) -> anyhow::Result<(Summary, Option<Answers>, Strip, Parts, Findings)> {
     let mut summarizer = Summarizer::of(component.unwrap_or("network"));
     let with_part = features
         .iter()
         .filter_map(|own| Some((own.name, own.summary?())));
     let mut parts: Vec<_> = with_part.collect();
-    let mut add = |snapshot: &Snapshot| parts.iter_mut().for_each(|(_, part)| part.add(snapshot));
+    let mut evidence = Evidence::default();
+    let mut add = |evidence: &mut Evidence, snapshot: &Snapshot| {
+        evidence.add(snapshot);
+        parts.iter_mut().for_each(|(_, part)| part.add(snapshot));
+    };
     let findings = source.for_each_or_digest(|entry| {
         match entry {
-            SeriesItem::Described(info) => summarizer.describe(&info),
+            SeriesItem::Described(info) => {
+                evidence.describe(&info);
+                summarizer.describe(&info);
+            }
             SeriesItem::Interval(snapshot) => {
-                add(&snapshot);
+                add(&mut evidence, &snapshot);
                 summarizer.add(&*snapshot);
             }
             SeriesItem::Digest(digest) => {
-                add(&digest.sum);
+                add(&mut evidence, &digest.sum);
                 summarizer.add(&*digest);
             }
             SeriesItem::Missing(gap) => summarizer.missing(&gap),
@@ -285,7 +297,8 @@ fn summed_up(
         .with_context(|| nothing_there(source, zone))?;
     let parts = parts.into_iter();
     let parts = parts.map(|(name, part)| (name, part.finish(component)));
-    Ok((summary, strip, parts.collect(), findings))
+    let answers = Answers::of(&evidence, &summary);
+    Ok((summary, answers, strip, parts.collect(), findings))
 }
 
 /// Writes the stacks of all logs together, as lines or as a profile.

@@ -14,6 +14,8 @@ use netto_questions::cpus::CpuSet;
 use netto_questions::figures::{count, counted, cpus, energy, percent, percent_number, plain};
 use netto_questions::times::{length, shown, shown_time};
 
+use super::verdict::Answers;
+
 /// Lines for components, CPUs, and reasons for missing measurements.
 const COMPONENTS: usize = 16;
 const CPUS: usize = 5;
@@ -24,6 +26,7 @@ const NAMES: usize = 34;
 /// The whole report.
 pub(super) fn text(
     summary: &Summary,
+    answers: Option<&Answers>,
     findings: &Findings,
     only: Option<&CpuSet>,
     zone: &TimeZone,
@@ -34,6 +37,13 @@ pub(super) fn text(
         zone,
     };
     page.head(only);
+    if let Some(answers) = answers {
+        page.line("");
+        answers
+            .lines
+            .iter()
+            .for_each(|line| page.line(&plain(line)));
+    }
     page.headline(&summary.headline);
     page.components();
     page.places();

@@ -8,6 +8,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
+use metrics_common::text::percent_number as percent;
+use metrics_common::verdict::Level;
+
 use super::model::{Headline, Screen, Sort, SourceState};
 use netto_questions::line::{Line, Value};
 use netto_questions::words::utc;
@@ -16,6 +19,8 @@ use netto_questions::words::utc;
 const WIDE: u16 = 80;
 /// From this height on CPUs are shown, and from this width intervals.
 const CPUS_FROM_HEIGHT: u16 = 16;
+/// From this height on, all answers are shown, and not only the verdict.
+const ANSWERS_FROM_HEIGHT: u16 = 20;
 const INTERVALS_FROM_WIDTH: u16 = 70;
 /// Width of names, shares, confidence intervals and CPU seconds per second.
 const NAME: usize = 24;
@@ -38,19 +43,35 @@ pub fn draw(frame: &mut Frame, screen: &Screen) {
         _ => 0,
     };
     let [head, body, cpus, help] = Layout::vertical([
-        Constraint::Length(3),
+        Constraint::Length(head_height(screen, area.height)),
         Constraint::Min(0),
         Constraint::Length(cpus_height),
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(Paragraph::new(heading(screen, area.width)), head);
+    frame.render_widget(
+        Paragraph::new(heading(screen, (area.width, area.height))),
+        head,
+    );
     lines(frame, body, screen);
     self::cpus(frame, cpus, screen);
     frame.render_widget(
         Paragraph::new(Text::styled(help_text(screen, area.width), DIM)),
         help,
     );
+}
+
+/// Lines above the components: on a low terminal, of the answers only the verdict.
+fn head_height(screen: &Screen, height: u16) -> u16 {
+    let answers = screen
+        .headline
+        .as_ref()
+        .and_then(|own| own.answers.as_ref());
+    match (answers, height >= ANSWERS_FROM_HEIGHT) {
+        (None, _) => 3,
+        (Some(_), false) => 4,
+        (Some((_, lines)), true) => 3 + lines.len() as u16,
+    }
 }
 
 fn help_text(screen: &Screen, width: u16) -> String {
@@ -67,7 +88,7 @@ fn help_text(screen: &Screen, width: u16) -> String {
     }
 }
 
-fn heading(screen: &Screen, width: u16) -> Vec<Text<'static>> {
+fn heading(screen: &Screen, (width, height): (u16, u16)) -> Vec<Text<'static>> {
     let mut first = vec![Span::styled(" netto ", BOLD)];
     if let Some(badge) = screen.badge {
         first.push(Span::styled(
@@ -94,6 +115,14 @@ fn heading(screen: &Screen, width: u16) -> Vec<Text<'static>> {
     }
     let mut texts = vec![Text::from(first)];
     if let Some(headline) = &screen.headline {
+        if let Some((level, lines)) = &headline.answers {
+            let style = if *level == Level::Calm { BOLD } else { LOUD };
+            let shown = usize::from(head_height(screen, height)) - 3;
+            for (index, line) in lines.iter().take(shown).enumerate() {
+                let style = if index == 0 { style } else { Style::new() };
+                texts.push(Text::styled(format!(" {line}"), style));
+            }
+        }
         texts.push(network(headline, width));
         texts.push(own(headline, screen, width));
     }
@@ -314,16 +343,6 @@ fn fitted(text: &str, width: usize) -> String {
         cut.push('…');
     }
     cut
-}
-
-/// A ratio as percent; distinguishes 0 from very small values.
-pub fn percent(ratio: f64) -> String {
-    match ratio * 100.0 {
-        none if none <= 0.0 || !none.is_finite() => "0".to_owned(),
-        low if low < 0.005 => "<0.01".to_owned(),
-        low if low < 0.995 => format!("{low:.2}"),
-        value => format!("{value:.1}"),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The content of `netto top` as plain values, computed from snapshots and keys. Pure: no terminal,
 //! no clock, no connection.
 
+use metrics_common::verdict::{self, Courses, Figures, Level};
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 
 use netto_questions::api::Breakdown;
@@ -78,11 +79,16 @@ pub struct Model {
     link: SourceState,
     last_sequence: Option<u64>,
     skipped: u64,
+    /// The level of the last verdict.
+    level: Option<Level>,
 }
 
 /// The part above the lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
+    /// The three answers ([`verdict::lines`]) and the level of the first; `None` if networking is
+    /// not measured.
+    pub answers: Option<(Level, [String; 3])>,
     /// Networking on all CPUs, or why it is unknown.
     pub network: Result<Value, String>,
     /// Whether a part of networking is not measured here.
@@ -164,6 +170,7 @@ impl Model {
     pub fn forget(&mut self) {
         self.window.clear();
         self.last_sequence = None;
+        self.level = None;
     }
 
     /// Adds an interval.
@@ -176,6 +183,16 @@ impl Model {
         self.last_sequence = Some(snapshot.sequence);
         self.link = SourceState::Live;
         self.window.push(snapshot);
+        let sum = self.window.sum(self.window_ns());
+        let figures = self.info.as_ref().zip(sum);
+        let figures = figures.and_then(|(info, sum)| Figures::of(info, &sum));
+        self.level = figures.map(|figures| figures.judge(self.level).level);
+    }
+
+    /// Length of the chosen window, nanoseconds.
+    fn window_ns(&self) -> u64 {
+        let seconds = WINDOWS_SECONDS.get(self.window_choice).copied();
+        seconds.unwrap_or(0) * 1_000_000_000
     }
 
     /// Sets the state of the source.
@@ -232,6 +249,20 @@ impl Model {
         self.chosen = lines.get(to(at, last)).map(|line| line.key.clone());
     }
 
+    fn answers(
+        &self,
+        info: &Info,
+        window: &Window,
+        sum: &Snapshot,
+    ) -> Option<(Level, [String; 3])> {
+        let figures = Figures::of(info, sum)?;
+        let verdict = figures.judge(self.level);
+        let mut courses = Courses::default();
+        window.pieces().for_each(|piece| courses.add(info, piece));
+        let latency = courses.found(info);
+        Some((verdict.level, verdict::lines(&figures, &verdict, &latency)))
+    }
+
     /// The current content of the screen.
     pub fn screen(&self) -> Screen {
         let mut screen = Screen {
@@ -262,15 +293,14 @@ impl Model {
             (true, false) => Some("DEMO"),
             (false, false) => None,
         };
-        let seconds = WINDOWS_SECONDS.get(self.window_choice).copied();
         let window = self.frozen.as_ref().unwrap_or(&self.window);
-        let Some(sum) = window.sum(seconds.unwrap_or(0) * 1_000_000_000) else {
+        let Some(sum) = window.sum(self.window_ns()) else {
             return screen;
         };
         let view = View { info, sum: &sum };
         screen.window_ns = sum.interval_ns;
         screen.time_unix_ns = sum.time_unix_ns;
-        screen.headline = Some(view.headline(self.skipped));
+        screen.headline = Some(view.headline(self.skipped, self.answers(info, window, &sum)));
         let whole = self.path.last().map_or(NETWORK, String::as_str);
         let label = |slug: &str| match view.row(slug) {
             Some(row) => info.components[row].label.clone(),
@@ -326,13 +356,14 @@ impl View<'_> {
         self.info.components.iter().position(|row| row.slug == slug)
     }
 
-    fn headline(&self, skipped: u64) -> Headline {
+    fn headline(&self, skipped: u64, answers: Option<(Level, [String; 3])>) -> Headline {
         let sections = &self.sum.sections;
         let network = self.row(NETWORK).map(|row| self.value(row));
         let is_missing = |row: usize| self.value(row).is_err();
         let own = sections.own.as_ref();
         let taken_ns = own.and_then(|own| own.taken_total_ns());
         Headline {
+            answers,
             network: network.unwrap_or_else(|| Err("this netto knows no such total".to_owned())),
             at_least: self.parts_of(NETWORK).any(is_missing),
             cpus: self.sum.cpus.len(),

@@ -58,15 +58,20 @@ fn a_usual_terminal_has_everything() {
         "{rows:#?}"
     );
     assert!(
-        rows[1].contains(&format!("{} %", percent(network.ratio))),
+        rows[4].contains(&format!("{} %", percent(network.ratio))),
         "{rows:#?}"
     );
-    assert!(rows[1].contains("CPUs' worth of 4"), "{rows:#?}");
+    assert!(rows[4].contains("CPUs' worth of 4"), "{rows:#?}");
+    let (_, answers) = headline.answers.as_ref().unwrap();
+    for (answer, row) in answers.iter().zip(&rows[1..]) {
+        let shown: String = answer.chars().take(70).collect();
+        assert!(row.contains(&shown), "{answer}: {rows:#?}");
+    }
     assert!(
-        rows[2].contains("netto itself") && rows[2].contains("over the last 5.0 s"),
+        rows[5].contains("netto itself") && rows[5].contains("over the last 5.0 s"),
         "{rows:#?}"
     );
-    for (line, row) in screen.lines.iter().zip(&rows[4..]) {
+    for (line, row) in screen.lines.iter().zip(&rows[7..20]) {
         let name: String = line.label.chars().take(15).collect();
         assert!(row.contains(&name), "{name}: {rows:#?}");
         if let Ok(value) = &line.value {
@@ -89,12 +94,12 @@ fn a_small_terminal_keeps_the_figures_and_the_way_out() {
     let rows = rows(&screen, 40, 10);
     let network = screen.headline.as_ref().unwrap().network.clone().unwrap();
     assert!(
-        rows[1].contains(&format!("{} %", percent(network.ratio))),
+        rows[2].contains(&format!("{} %", percent(network.ratio))),
         "{rows:#?}"
     );
     let first = screen.lines[0].value.as_ref().unwrap();
     assert!(
-        rows[4].trim_end().ends_with(&percent(first.ratio)),
+        rows[5].trim_end().ends_with(&percent(first.ratio)),
         "{rows:#?}"
     );
     assert!(rows[9].contains("q=quit"), "{rows:#?}");

@@ -1,0 +1,79 @@
+//! The head of a report: the three answers about the whole span, by the code of page and terminal.
+//! Pure.
+
+use metrics_common::verdict::{self, Course, Evidence, Figures, Leader, NETWORK, Named, Verdict};
+use netto_offline::summary::{ComponentSummary, Outcome, Summary};
+use serde::Serialize;
+
+/// The answers of a report.
+#[derive(Debug, Serialize)]
+pub(super) struct Answers {
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// The part that takes most.
+    largest_part: Option<Leader>,
+    /// The owner that causes most.
+    causes_most: Option<Named>,
+    /// The owner that pays most for others.
+    pays_most: Option<Named>,
+    /// Whether latency goes up with cost; absent where that is unknown.
+    latency_goes_up: Option<bool>,
+    #[serde(skip)]
+    pub(super) lines: [String; 3],
+}
+
+impl Answers {
+    /// The answers; `None` if networking was not measured, or the report is of something else.
+    pub(super) fn of(evidence: &Evidence, summary: &Summary) -> Option<Answers> {
+        if summary.headline.component != NETWORK {
+            return None;
+        }
+        let parts = |whole: &str| {
+            let all = summary.components.iter();
+            let own = all.filter(|component| component.parent.as_deref() == Some(whole));
+            own.collect::<Vec<&ComponentSummary>>()
+        };
+        let events = parts(NETWORK);
+        let is_absent = |own: &&ComponentSummary| matches!(own.found, Outcome::Unavailable { .. });
+        let cpus = summary.cpus.len();
+        let figures = Figures {
+            cpus,
+            ratio: summary.headline.share_ratio?.mean,
+            is_lower_bound: events.iter().any(is_absent),
+            busiest: summary.cpus.first().map(|cpu| (cpu.cpu, cpu.share_ratio)),
+            leader: leader(events.into_iter().flat_map(|event| {
+                let own = parts(&event.component);
+                if own.is_empty() { vec![event] } else { own }
+            })),
+            whose: evidence.whose(cpus),
+        };
+        let verdict = figures.judge(None);
+        let latency = evidence.latency();
+        let lines = verdict::lines(&figures, &verdict, &latency);
+        let whose = figures.whose.unwrap_or_default();
+        Some(Answers {
+            verdict,
+            largest_part: figures.leader,
+            causes_most: whose.causes,
+            pays_most: whose.pays,
+            latency_goes_up: latency.ok().as_ref().map(Course::goes_up),
+            lines,
+        })
+    }
+}
+
+/// The largest of these parts.
+fn leader<'a>(parts: impl Iterator<Item = &'a ComponentSummary>) -> Option<Leader> {
+    let shares = parts.filter_map(|part| match &part.found {
+        Outcome::Measured(own) if own.cpu_ns > 0 => Some((part, own.share_ratio)),
+        _ => None,
+    });
+    let (part, share_ratio) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Leader {
+        component: part.component.clone(),
+        named: Named {
+            label: part.label.clone(),
+            share_ratio,
+        },
+    })
+}
