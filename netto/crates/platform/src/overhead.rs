@@ -333,7 +333,7 @@ impl Overhead {
     /// millisecond after it.
     pub fn was_attached(&self, group: &RegisteredGroup, time_ns: u64) -> bool {
         let own = self.groups.of(group.group);
-        let in_window = |own: &groups::Registered| own.was_attached(time_ns, time_ns + SOON_NS);
+        let in_window = |own: &Registered| own.was_attached(time_ns, time_ns + SOON_NS);
         self.is_counting(group) || own.is_some_and(in_window)
     }
 
