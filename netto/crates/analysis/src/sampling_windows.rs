@@ -24,6 +24,8 @@ const PART_OF_NEW: f64 = 0.25;
 const SHORTEST_NS: u64 = 5_000_000;
 /// Longest window, as a ratio of its interval.
 const LONGEST: f64 = 0.5;
+/// Time between two windows that must not overlap, so that the first one's programs are gone.
+const APART_NS: u64 = 10_000_000;
 /// The part of an interval in which a window begins and ends.
 const WITHIN: f64 = 0.9;
 
@@ -36,6 +38,35 @@ pub struct SamplingWindow {
     pub length_ns: u64,
     /// Samples per second in addition to the regular ones.
     pub sampling_hz: u64,
+}
+
+impl SamplingWindow {
+    /// Moves it to the longest time of the interval without one of these others, and shortens it if
+    /// there is less room: what their probes take must not be in what is measured in this one.
+    #[must_use]
+    pub fn apart_from(self, others: &[SamplingWindow], interval_ns: u64, phase: f64) -> Self {
+        let mut others: Vec<_> = others
+            .iter()
+            .map(|own| (own.after_ns, own.after_ns + own.length_ns + APART_NS))
+            .collect();
+        if others.is_empty() {
+            return self;
+        }
+        others.sort_unstable();
+        let (mut gap, mut from_ns) = ((0, 0), 0);
+        let end_ns = (WITHIN * interval_ns as f64) as u64;
+        for (begins_ns, ends_ns) in others.into_iter().chain([(end_ns, end_ns)]) {
+            let length_ns = begins_ns.saturating_sub(from_ns + APART_NS);
+            gap = gap.max((length_ns, from_ns));
+            from_ns = from_ns.max(ends_ns);
+        }
+        let length_ns = self.length_ns.min(gap.0);
+        SamplingWindow {
+            after_ns: gap.1 + (phase * (gap.0 - length_ns) as f64) as u64,
+            length_ns,
+            ..self
+        }
+    }
 }
 
 /// What the choice of a window depends on.
@@ -309,6 +340,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn windows_that_are_apart_do_not_overlap(
+            others in prop::collection::vec((0_u64..450, 5_u64..250), 0..3),
+            (after, length, phase) in (0_u64..200, 5_u64..250, 0.0_f64..1.0),
+        ) {
+            let window = |(after, length): (u64, u64)| SamplingWindow {
+                after_ns: after * MS,
+                length_ns: length.min(450 - after) * MS,
+                sampling_hz: 7,
+            };
+            let others: Vec<_> = others.into_iter().map(window).collect();
+            let asked = window((after, length));
+            let own = asked.apart_from(&others, 500 * MS, phase);
+            let end = |own: &SamplingWindow| own.after_ns + own.length_ns;
+            prop_assert!(own.length_ns <= asked.length_ns && end(&own) <= 450 * MS);
+            for other in &others {
+                let is_apart = end(&own) <= other.after_ns || own.after_ns >= end(other);
+                prop_assert!(is_apart || own.length_ns == 0, "{own:?} {other:?}");
+            }
+        }
+
         #[test]
         fn a_window_ends_within_its_interval(
             interval_ns in 20 * MS..20_000 * MS,

@@ -18,7 +18,7 @@ use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
 use netto_analysis::rates::{CpuInterval, NOTHING, Rates};
-use netto_analysis::sampling_windows::{SamplingWindows, WindowLoad};
+use netto_analysis::sampling_windows::{SamplingWindow, SamplingWindows, WindowLoad};
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
 use netto_sys::reopenable::ReopenableFile;
@@ -117,6 +117,8 @@ struct SoftirqWindows {
     ended_ns: u64,
     /// Softirqs of each CPU that were timed in the interval, by column.
     timed: Vec<u64>,
+    /// The windows of groups in the next interval.
+    others: Vec<SamplingWindow>,
 }
 
 /// Events counted by the kernel, read only while no probe counts them.
@@ -595,6 +597,7 @@ impl Overhead {
         }
         let interval_ns = findings.interval_ns.max(1) as f64;
         let sample_ns = self.prices.felt_sample_ns();
+        self.softirqs.others.clear();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
             let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
@@ -607,6 +610,7 @@ impl Overhead {
                     may_cost_ratio: own.windows_part() * self.max_overhead_ratio,
                 };
                 if let Some(window) = own.windows.next(now_ns, findings.interval_ns, load, phase) {
+                    self.softirqs.others.push(window);
                     let [after, length] =
                         [window.after_ns, window.length_ns].map(Duration::from_nanos);
                     let sampling = WindowSampling {
@@ -653,8 +657,13 @@ impl Overhead {
             sample_ns: None,
             may_cost_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
         };
-        let (windows, phase) = (&mut self.softirqs.windows, self.random.ratio());
+        let phase = self.random.ratio();
+        let windows = &mut self.softirqs.windows;
         if let Some(window) = windows.next(now_ns, interval_ns, load, phase) {
+            let window = window.apart_from(&self.softirqs.others, interval_ns, self.random.ratio());
+            if window.length_ns == 0 {
+                return;
+            }
             let [after, length] = [window.after_ns, window.length_ns].map(Duration::from_nanos);
             let sampling = WindowSampling::default();
             self.controller
