@@ -25,14 +25,49 @@ pub struct NotOnThisKernel(pub String);
 #[error("{0}")]
 pub struct NotNow(pub String);
 
+/// The tests of a file, `TESTS`: `theme::statement [programs that it needs];`, tried by the function of
+/// that name, or by what is given. Those of the page (`page;` first) need a browser.
+macro_rules! tests {
+    (page; $($theme:ident :: $says:ident $(= $body:expr)?;)+) => {
+        $crate::trial::tests! { $($theme::$says ["chromium", "chromedriver"] $(= $body)?;)+ }
+    };
+    ($($theme:ident :: $says:ident $([$($tool:literal),+])? $(= $body:expr)?;)+) => {
+        pub const TESTS: &[$crate::trial::Test] = &[$($crate::trial::Test {
+            name: concat!(stringify!($theme), "::", stringify!($says)),
+            tools: &[$($($tool),+)?],
+            body: $crate::trial::tests!(@body $says $($body)?),
+        }),+];
+    };
+    (@body $says:ident) => { $says };
+    (@body $says:ident $body:expr) => { $body };
+}
+pub(crate) use tests;
+
 impl Test {
     /// The test as the runner wants it. `run` decides when its body runs, and how often.
     pub fn to_trial(&'static self, run: fn(&Test) -> anyhow::Result<()>) -> Trial {
-        Trial::ignorable_test(self.name, move || self.run(run))
+        let lack = || {
+            let is_missing =
+                (!is_root()).then(|| "needs root for BPF and network namespaces".to_owned());
+            is_missing.or_else(|| self.missing_tool())
+        };
+        Trial::ignorable_test(self.name, move || self.run(lack(), run))
     }
 
-    fn run(&self, run: fn(&Test) -> anyhow::Result<()>) -> Result<Completion, Failed> {
-        if let Some(lack) = self.lack() {
+    /// The same of one that needs no root.
+    #[allow(dead_code, reason = "those of the page are such")]
+    pub fn to_trial_of_anybody(&'static self) -> Trial {
+        Trial::ignorable_test(self.name, || {
+            self.run(self.missing_tool(), |own| (own.body)())
+        })
+    }
+
+    fn run(
+        &self,
+        lack: Option<String>,
+        run: fn(&Test) -> anyhow::Result<()>,
+    ) -> Result<Completion, Failed> {
+        if let Some(lack) = lack {
             if must_run() {
                 return Err(format!("{lack}, and CI=true allows no skipping").into());
             }
@@ -44,10 +79,7 @@ impl Test {
         }
     }
 
-    fn lack(&self) -> Option<String> {
-        if !is_root() {
-            return Some("needs root for BPF and network namespaces".to_owned());
-        }
+    fn missing_tool(&self) -> Option<String> {
         let missing = self
             .tools
             .iter()

@@ -3,25 +3,17 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::demo;
 use crate::flame;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "about::every_component_has_a_page_and_the_way_back_leads_to_where_one_was",
-        body: there_and_back,
-    },
-    Test {
-        name: "about::its_functions_are_those_of_its_own_stacks",
-        body: functions,
-    },
-    Test {
-        name: "about::a_link_opens_it_on_windows_of_any_kind",
-        body: links,
-    },
-];
+tests! {
+    page;
+    about::every_component_has_a_page_and_the_way_back_leads_to_where_one_was = there_and_back;
+    about::its_functions_are_those_of_its_own_stacks;
+    about::a_link_opens_it_on_windows_of_any_kind = links;
+}
 
 /// The views that have a size.
 const SHOWN: &str = "return Array.from(document.querySelectorAll('[data-view]'), (e) => \
@@ -123,7 +115,7 @@ fn there_and_back() -> Result<()> {
     browser.must_be_content()
 }
 
-fn functions() -> Result<()> {
+fn its_functions_are_those_of_its_own_stacks() -> Result<()> {
     const STACKS: &str = "rx_softirq;net_rx_action;__napi_poll;x_poll;dev_gro_receive;inet_gro_receive 300\n\
         rx_softirq;net_rx_action;__napi_poll;x_poll 200\n\
         tx_syscall;tcp_sendmsg;memcpy 500\n";

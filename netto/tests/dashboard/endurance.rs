@@ -9,30 +9,22 @@ use metrics_common::history::History;
 use serde_json::json;
 use tungstenite::Message;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{self, Demo};
 use crate::http;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "endurance::a_frame_of_128_cpus_is_at_most_27_kilobytes_without_owners",
-        body: frames,
-    },
-    Test {
-        name: "endurance::the_program_is_at_most_600_kilobytes_compressed",
-        body: program,
-    },
-    Test {
-        name: "endurance::a_page_left_open_does_not_grow",
-        body: memory,
-    },
-];
+tests! {
+    page;
+    endurance::a_frame_of_128_cpus_is_at_most_27_kilobytes_without_owners;
+    endurance::the_program_is_at_most_600_kilobytes_compressed = program;
+    endurance::a_page_left_open_does_not_grow = memory;
+}
 
 const KILOBYTE: usize = 1_000;
 
-fn frames() -> Result<()> {
+fn a_frame_of_128_cpus_is_at_most_27_kilobytes_without_owners() -> Result<()> {
     let demo = Demo::start(128, 100)?;
     for (path, wants_past) in [("ws", false), ("ws?history", true)] {
         let stream = http::connect(demo.at)?;

@@ -3,21 +3,16 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::Test;
 use crate::child;
 use crate::demo::{self, LIMIT};
 use crate::reader::{CATCH_FILES, HASH, MODE, file, open};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "figures::a_legend_says_last_mean_and_largest_of_what_its_chart_shows",
-        body: legend,
-    },
-    Test {
-        name: "figures::one_switch_says_all_values_on_another_basis",
-        body: basis,
-    },
-];
+tests! {
+    page;
+    figures::a_legend_says_last_mean_and_largest_of_what_its_chart_shows = legend;
+    figures::one_switch_says_all_values_on_another_basis = basis;
+}
 
 /// RX softirq and networking in nanoseconds, then RX softirq as headline's neighbour, list,
 /// table and legend say it, and networking as the headline does.

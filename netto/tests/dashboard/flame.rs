@@ -3,37 +3,20 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::demo::{self, Demo};
 use crate::http;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flame::it_costs_nothing_until_it_is_opened",
-        body: closed,
-    },
-    Test {
-        name: "flame::a_click_zooms_and_the_path_leads_back",
-        body: zoom,
-    },
-    Test {
-        name: "flame::a_search_says_what_share_it_finds",
-        body: search,
-    },
-    Test {
-        name: "flame::the_keyboard_reaches_every_function",
-        body: keyboard,
-    },
-    Test {
-        name: "flame::that_of_the_demonstration_adds_up",
-        body: demonstration,
-    },
-    Test {
-        name: "flame::where_there_is_none_the_reason_is_shown",
-        body: missing,
-    },
-];
+tests! {
+    page;
+    flame::it_costs_nothing_until_it_is_opened = closed;
+    flame::a_click_zooms_and_the_path_leads_back = zoom;
+    flame::a_search_says_what_share_it_finds = search;
+    flame::the_keyboard_reaches_every_function = keyboard;
+    flame::that_of_the_demonstration_adds_up = demonstration;
+    flame::where_there_is_none_the_reason_is_shown = missing;
+}
 
 const STACKS: &str = "rx_softirq;net_rx_action;napi_poll;tcp_v4_rcv 300\n\
     rx_softirq;net_rx_action;napi_poll;memcpy 200\n\

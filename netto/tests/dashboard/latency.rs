@@ -4,15 +4,15 @@
 use anyhow::{Context, Result, ensure};
 use metrics_common::latency::words::time;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{Demo, LIMIT};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "latency::percentiles_are_those_of_the_api_and_cost_stands_below_them",
-    body: latency,
-}];
+tests! {
+    page;
+    latency::percentiles_are_those_of_the_api_and_cost_stands_below_them = latency;
+}
 
 /// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);

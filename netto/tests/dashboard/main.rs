@@ -23,32 +23,7 @@ mod views;
 use std::process::ExitCode;
 
 use common::{child, http, tiers, trial, webdriver};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-/// One statement about the page.
-struct Test {
-    name: &'static str,
-    body: fn() -> anyhow::Result<()>,
-}
-
-const TOOLS: &[&str] = &["chromium", "chromedriver"];
-
-fn run(body: fn() -> anyhow::Result<()>) -> Result<Completion, Failed> {
-    if let Some(tool) = TOOLS
-        .iter()
-        .find(|tool| trial::find_program(tool).is_none())
-    {
-        let lack = format!("needs the program {tool}");
-        if trial::must_run() {
-            return Err(format!("{lack}, and CI=true allows no skipping").into());
-        }
-        println!("SKIPPED: {lack}");
-        return Ok(Completion::ignored_with(lack));
-    }
-    // Causes only: a backtrace of the test runner does not help.
-    body().map_err(|error| format!("{error:#}"))?;
-    Ok(Completion::Completed)
-}
+use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -71,7 +46,7 @@ fn main() -> ExitCode {
     .flatten()
     .map(|test| {
         let is_left_out = tiers::is_left_out("dashboard", test.name, &filter);
-        Trial::ignorable_test(test.name, || run(test.body)).with_ignored_flag(is_left_out)
+        test.to_trial_of_anybody().with_ignored_flag(is_left_out)
     })
     .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

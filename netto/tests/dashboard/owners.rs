@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{self, LIMIT};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "owners::they_are_those_of_the_api_and_open_into_what_they_caused",
-    body: owners,
-}];
+tests! {
+    page;
+    owners::they_are_those_of_the_api_and_open_into_what_they_caused = owners;
+}
 
 /// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);

@@ -7,14 +7,14 @@ use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use serde_json::json;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::demo::{self, Demo};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "pictures::of_every_kind_of_window_are_neither_empty_nor_large",
-    body: pictures,
-}];
+tests! {
+    page;
+    pictures::of_every_kind_of_window_are_neither_empty_nor_large;
+}
 
 /// Size of a picture in the repository; a smaller one is an empty page.
 const BYTES: std::ops::RangeInclusive<usize> = 20_000..=300_000;
@@ -40,7 +40,7 @@ const DRAWN: &[(&str, &str)] = &[
     ("latency", "#latency-heat svg rect"),
 ];
 
-fn pictures() -> Result<()> {
+fn of_every_kind_of_window_are_neither_empty_nor_large() -> Result<()> {
     let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
     let browser = Browser::start(1280, 900)?;
     for (name, cpus, (width, height), scheme, view) in PICTURES {

@@ -4,45 +4,22 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{self, Demo, LIMIT};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "reader::a_drag_over_a_chart_zooms_and_escape_leads_back",
-        body: zoom,
-    },
-    Test {
-        name: "reader::pause_stops_the_page_and_live_goes_on",
-        body: pause,
-    },
-    Test {
-        name: "reader::a_click_on_a_bar_descends_and_hovering_explains",
-        body: descend,
-    },
-    Test {
-        name: "reader::one_cursor_stands_in_every_chart",
-        body: cursor,
-    },
-    Test {
-        name: "reader::the_address_reproduces_the_view",
-        body: address,
-    },
-    Test {
-        name: "reader::the_keyboard_reaches_everything",
-        body: keyboard,
-    },
-    Test {
-        name: "reader::what_is_shown_can_be_taken_away",
-        body: take_away,
-    },
-    Test {
-        name: "reader::a_lost_daemon_is_told_and_its_return_repeats_no_point",
-        body: reconnect,
-    },
-];
+tests! {
+    page;
+    reader::a_drag_over_a_chart_zooms_and_escape_leads_back;
+    reader::pause_stops_the_page_and_live_goes_on = pause;
+    reader::a_click_on_a_bar_descends_and_hovering_explains = descend;
+    reader::one_cursor_stands_in_every_chart = cursor;
+    reader::the_address_reproduces_the_view = address;
+    reader::the_keyboard_reaches_everything = keyboard;
+    reader::what_is_shown_can_be_taken_away;
+    reader::a_lost_daemon_is_told_and_its_return_repeats_no_point;
+}
 
 const TALL: (u32, u32) = (1400, 5600);
 pub const HASH: &str = "return decodeURIComponent(location.hash)";
@@ -66,7 +43,7 @@ fn wait_for_more(browser: &Browser, count: u64) -> Result<()> {
     browser.wait_until("more intervals are shown", &script)
 }
 
-fn zoom() -> Result<()> {
+fn a_drag_over_a_chart_zooms_and_escape_leads_back() -> Result<()> {
     let demo = demo::usual()?;
     let browser = open(&demo, "")?;
     let [left, top, width, height] = browser.place("#events")?;
@@ -313,7 +290,7 @@ pub fn file(browser: &Browser, act: &str) -> Result<(String, String)> {
     ))
 }
 
-fn take_away() -> Result<()> {
+fn what_is_shown_can_be_taken_away() -> Result<()> {
     let demo = demo::usual()?;
     let browser = open(&demo, "")?;
     browser.script(CATCH_FILES)?;
@@ -377,7 +354,7 @@ fn moments(browser: &Browser) -> Result<Vec<u64>> {
         .collect())
 }
 
-fn reconnect() -> Result<()> {
+fn a_lost_daemon_is_told_and_its_return_repeats_no_point() -> Result<()> {
     let first = Demo::start(2, 500)?;
     let port = first.at.port();
     let browser = open(&first, "span=60")?;

@@ -16,30 +16,19 @@ use netto_pipeline::trace_analyzer::SnapshotSource;
 use netto_report::standalone::Standalone;
 use serde_json::json;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child::{self, Owned};
 use crate::demo::LIMIT;
 use crate::http;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "replay::the_page_of_a_log_is_labelled_and_shows_what_was_recorded",
-        body: labelled,
-    },
-    Test {
-        name: "replay::the_deck_is_worked_by_buttons_keys_and_slider",
-        body: playback,
-    },
-    Test {
-        name: "replay::it_fits_into_windows_of_any_kind",
-        body: fits,
-    },
-    Test {
-        name: "replay::one_file_shows_a_recording_without_a_daemon",
-        body: standalone,
-    },
-];
+tests! {
+    page;
+    replay::the_page_of_a_log_is_labelled_and_shows_what_was_recorded = labelled;
+    replay::the_deck_is_worked_by_buttons_keys_and_slider = playback;
+    replay::it_fits_into_windows_of_any_kind = fits;
+    replay::one_file_shows_a_recording_without_a_daemon = standalone;
+}
 
 /// Twenty minutes of half seconds, with a gap of five.
 const RECORDED: u64 = 2_400;

@@ -6,54 +6,28 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::sections::OwnPart;
 use serde_json::Value;
 
-use crate::Test;
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{self, Demo, LIMIT};
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "views::all_of_them_render_without_a_complaint",
-        body: all_render,
-    },
-    Test {
-        name: "views::values_are_those_of_the_api",
-        body: values_match,
-    },
-    Test {
-        name: "views::nettos_own_cost_is_one_figure_with_its_parts",
-        body: own_cost,
-    },
-    Test {
-        name: "views::parts_without_time_are_folded_until_asked_for",
-        body: zeros,
-    },
-    Test {
-        name: "views::where_stacks_are_few_a_longer_stretch_is_shown_and_said",
-        body: window,
-    },
-    Test {
-        name: "views::an_automatic_check_of_accessibility_finds_nothing_serious",
-        body: accessible,
-    },
-    Test {
-        name: "views::the_hot_core_of_128_is_named_at_once",
-        body: hot_core,
-    },
-    Test {
-        name: "views::of_128_cpus_only_those_in_sight_are_in_the_table",
-        body: columns_in_sight,
-    },
-    Test {
-        name: "views::nothing_is_wider_than_the_window_in_light_or_dark",
-        body: fits,
-    },
-];
+tests! {
+    page;
+    views::all_of_them_render_without_a_complaint;
+    views::values_are_those_of_the_api = values_match;
+    views::nettos_own_cost_is_one_figure_with_its_parts;
+    views::parts_without_time_are_folded_until_asked_for;
+    views::where_stacks_are_few_a_longer_stretch_is_shown_and_said = window;
+    views::an_automatic_check_of_accessibility_finds_nothing_serious;
+    views::the_hot_core_of_128_is_named_at_once = hot_core;
+    views::of_128_cpus_only_those_in_sight_are_in_the_table = columns_in_sight;
+    views::nothing_is_wider_than_the_window_in_light_or_dark = fits;
+}
 
 /// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);
 
-fn all_render() -> Result<()> {
+fn all_of_them_render_without_a_complaint() -> Result<()> {
     let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
@@ -97,7 +71,7 @@ fn all_render() -> Result<()> {
     browser.must_be_content()
 }
 
-fn own_cost() -> Result<()> {
+fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
     const PARTS: &str = r##"
         const list = (row) => Array.from(row.querySelectorAll("td"), (e) => e.textContent);
         return {
@@ -169,7 +143,7 @@ fn own_cost() -> Result<()> {
     browser.must_be_content()
 }
 
-fn zeros() -> Result<()> {
+fn parts_without_time_are_folded_until_asked_for() -> Result<()> {
     const SHOWN: &str = r##"
         const zeros = Array.from(document.querySelectorAll("[data-bar='3'][data-ratio='0']"));
         return [zeros.length, zeros.filter((e) => e.offsetParent !== null).length];
@@ -217,7 +191,7 @@ fn window() -> Result<()> {
     browser.must_be_content()
 }
 
-fn accessible() -> Result<()> {
+fn an_automatic_check_of_accessibility_finds_nothing_serious() -> Result<()> {
     let axe = concat!(env!("CARGO_TARGET_TMPDIR"), "/../tools/axe/axe.min.js");
     let axe = std::fs::read_to_string(axe)
         .with_context(|| format!("no {axe}: `cargo xtask test` fetches it"))?;

@@ -18,38 +18,22 @@ use crate::child::{self, Owned};
 use crate::daemon::{Daemon, STOP_LIMIT};
 use crate::faulty;
 use crate::http;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::with::{LIMIT, QUICK, serve, wait_for, with, without};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "house::a_feature_is_measured_exported_asked_and_shown_and_one_that_fails_is_off",
-        tools: &[],
-        body: everywhere,
-    },
-    Test {
-        name: "house::its_option_is_an_argument_a_variable_and_a_key_which_begins_it_anew",
-        tools: &[],
-        body: options,
-    },
-    Test {
-        name: "house::logs_are_read_by_who_knows_less_and_by_who_knows_more",
-        tools: &[],
-        body: logs,
-    },
-    Test {
-        name: "house::a_made_up_host_has_it_too",
-        tools: &[],
-        body: demo,
-    },
-];
+tests! {
+    house::a_feature_is_measured_exported_asked_and_shown_and_one_that_fails_is_off;
+    house::its_option_is_an_argument_a_variable_and_a_key_which_begins_it_anew = options;
+    house::logs_are_read_by_who_knows_less_and_by_who_knows_more = logs;
+    house::a_made_up_host_has_it_too = demo;
+}
 
 fn availability<'a>(info: &'a Info, name: &str) -> Option<&'a Availability> {
     let found = info.instruments.iter().find(|own| own.name == name);
     found.map(|instrument| &instrument.availability)
 }
 
-fn everywhere() -> Result<()> {
+fn a_feature_is_measured_exported_asked_and_shown_and_one_that_fails_is_off() -> Result<()> {
     let report = child::run(with()?.arg("check"))?;
     let is_there = |line: &str| line.split_whitespace().eq(["ticks", "running"]);
     ensure!(report.lines().any(is_there), "check says:\n{report}");

@@ -5,15 +5,13 @@ use std::net::SocketAddr;
 use anyhow::{Result, ensure};
 
 use crate::child;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::webdriver::{Browser, TALL_WINDOW};
 use crate::with::{LIMIT, QUICK, serve, with, without};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "house::its_view_is_on_the_page_where_its_section_is_and_nowhere_else",
-    tools: &["chromium", "chromedriver"],
-    body: pages,
-}];
+tests! {
+    house::its_view_is_on_the_page_where_its_section_is_and_nowhere_else ["chromium", "chromedriver"];
+}
 
 /// The page's state, its views that are shown, and the ticks.
 const READ: &str = "const views = Array.from(document.querySelectorAll('[data-view]')); \
@@ -43,7 +41,7 @@ fn shows(page: &serde_json::Value, view: &str) -> bool {
         .is_some_and(|shown| shown.iter().any(|own| own == view))
 }
 
-fn pages() -> Result<()> {
+fn its_view_is_on_the_page_where_its_section_is_and_nowhere_else() -> Result<()> {
     let has = serve(with()?, &QUICK)?;
     let has_not = serve(without()?, &QUICK)?;
     let browser = Browser::start(TALL_WINDOW)?;

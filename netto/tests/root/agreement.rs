@@ -11,35 +11,17 @@ use crate::child::Owned;
 use crate::follow::Followed;
 use crate::lab::{Namespace, Network};
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "agreement::sampling_says_what_the_probes_say_of_udp_to_this_host",
-        tools: &["ip"],
-        body: udp,
-    },
-    Test {
-        name: "agreement::sampling_says_what_the_probes_say_of_a_router",
-        tools: &["ip"],
-        body: routed,
-    },
-    Test {
-        name: "agreement::sampling_says_what_the_probes_say_of_bulk_tcp",
-        tools: &["ip"],
-        body: tcp,
-    },
-    Test {
-        name: "agreement::sampled_sends_cost_what_the_senders_own_clock_says",
-        tools: &["ip"],
-        body: || own_clock("tx_syscall", &["udp-copy", "10.78.0.2:9", COPIES, AT_ONCE]),
-    },
-    Test {
-        name: "agreement::sampled_receives_cost_what_the_receivers_own_clock_says",
-        tools: &["ip"],
-        body: || own_clock("rx_syscall", &["udp-take", COPIES, AT_ONCE]),
-    },
-];
+tests! {
+    agreement::sampling_says_what_the_probes_say_of_udp_to_this_host ["ip"] = udp;
+    agreement::sampling_says_what_the_probes_say_of_a_router ["ip"] = routed;
+    agreement::sampling_says_what_the_probes_say_of_bulk_tcp ["ip"] = tcp;
+    agreement::sampled_sends_cost_what_the_senders_own_clock_says ["ip"]
+        = || own_clock("tx_syscall", &["udp-copy", "10.78.0.2:9", COPIES, AT_ONCE]);
+    agreement::sampled_receives_cost_what_the_receivers_own_clock_says ["ip"]
+        = || own_clock("rx_syscall", &["udp-take", COPIES, AT_ONCE]);
+}
 
 const SETTLE: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);

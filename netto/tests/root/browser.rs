@@ -12,23 +12,14 @@ use crate::child;
 use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::webdriver::{Browser, TALL_WINDOW};
 
-const TOOLS: &[&str] = &["chromium", "chromedriver", "unshare", "ip"];
-
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "browser::the_page_shows_what_the_api_says",
-        tools: TOOLS,
-        body: shows_the_api,
-    },
-    Test {
-        name: "browser::the_page_comes_back_after_a_restart_of_the_daemon",
-        tools: TOOLS,
-        body: reconnects,
-    },
-];
+tests! {
+    browser::the_page_shows_what_the_api_says ["chromium", "chromedriver", "unshare", "ip"];
+    browser::the_page_comes_back_after_a_restart_of_the_daemon ["chromium", "chromedriver", "unshare", "ip"]
+        = reconnects;
+}
 
 const LIVE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -61,7 +52,7 @@ fn live_page(browser: &Browser, from: u64) -> Result<Value> {
     })
 }
 
-fn shows_the_api() -> Result<()> {
+fn the_page_shows_what_the_api_says() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;

@@ -15,50 +15,30 @@ use crate::daemon::{Daemon, Shared};
 use crate::lab::{Namespace, Network};
 use crate::lab_itself::needs_kernel;
 use crate::measure::{self, Cost};
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 use crate::{http, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "burners::a_tc_program_costs_what_the_kernel_says_it_ran",
-        tools: &["ip"],
-        body: tc,
-    },
-    Test {
-        name: "burners::an_xdp_program_costs_what_the_kernel_says_it_ran",
-        tools: &["ip"],
-        body: xdp,
-    },
-    Test {
-        name: "burners::unix_sockets_cost_what_their_users_have_had_of_the_cpu",
-        tools: &["ip"],
-        body: || {
-            own_clock(
-                "unix-blast",
-                &["local_ipc", "tx_syscall", "rx_syscall"],
-                0.7,
-                1.35,
-            )
-        },
-    },
-    Test {
-        name: "burners::connecting_costs_what_the_connecting_process_has_had_of_the_cpu",
-        tools: &["ip"],
-        body: || {
-            own_clock(
-                "connect-storm",
-                &["connections", "rx_softirq", "tx_syscall"],
-                0.6,
-                1.15,
-            )
-        },
-    },
-    Test {
-        name: "burners::softirqs_are_counted_as_the_kernel_counts_them",
-        tools: &["ip", "tc"],
-        body: softirqs,
-    },
-];
+tests! {
+    burners::a_tc_program_costs_what_the_kernel_says_it_ran ["ip"];
+    burners::an_xdp_program_costs_what_the_kernel_says_it_ran ["ip"];
+    burners::unix_sockets_cost_what_their_users_have_had_of_the_cpu ["ip"] = || {
+        own_clock(
+            "unix-blast",
+            &["local_ipc", "tx_syscall", "rx_syscall"],
+            0.7,
+            1.35,
+        )
+    };
+    burners::connecting_costs_what_the_connecting_process_has_had_of_the_cpu ["ip"] = || {
+        own_clock(
+            "connect-storm",
+            &["connections", "rx_softirq", "tx_syscall"],
+            0.6,
+            1.15,
+        )
+    };
+    burners::softirqs_are_counted_as_the_kernel_counts_them ["ip", "tc"];
+}
 
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long softirqs are counted.
@@ -141,12 +121,12 @@ fn program(how: &str, part: &str) -> Result<()> {
     is_accurate(part, cost.part_seconds(part)?, ran, 0.8, 1.25)
 }
 
-fn tc() -> Result<()> {
+fn a_tc_program_costs_what_the_kernel_says_it_ran() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     program("tcx", "tc_classify")
 }
 
-fn xdp() -> Result<()> {
+fn an_xdp_program_costs_what_the_kernel_says_it_ran() -> Result<()> {
     program("xdp-generic", "xdp_generic")
 }
 
@@ -224,7 +204,7 @@ fn make_rcu_callbacks(length: Duration) -> Result<()> {
 }
 
 /// Both counts are read one after the other, and netto's are those of its last interval.
-fn softirqs() -> Result<()> {
+fn softirqs_are_counted_as_the_kernel_counts_them() -> Result<()> {
     let network = Network::direct()?;
     let left = &network.left;
     // A queue that holds packets back is emptied by the TX softirq.

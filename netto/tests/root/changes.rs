@@ -16,20 +16,12 @@ use metrics_common::{Kind, Snapshot};
 use crate::child;
 use crate::follow::Followed;
 use crate::guest;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "changes::a_cpu_that_goes_and_comes_back_is_followed_without_a_spike",
-        tools: &[],
-        body: cpu_goes_and_comes_back,
-    },
-    Test {
-        name: "changes::a_component_whose_module_is_loaded_becomes_available",
-        tools: &[],
-        body: module_is_loaded,
-    },
-];
+tests! {
+    changes::a_cpu_that_goes_and_comes_back_is_followed_without_a_spike;
+    changes::a_component_whose_module_is_loaded_becomes_available;
+}
 
 /// How long reading the symbols anew may take beside the measurement, which goes on
 /// meanwhile: an emulated processor needs half a minute for an unoptimised build.
@@ -159,7 +151,7 @@ fn wait_for(
     anyhow::bail!("no snapshot of CPUs {cpus:?} that is as it should be");
 }
 
-fn cpu_goes_and_comes_back() -> Result<()> {
+fn a_cpu_that_goes_and_comes_back_is_followed_without_a_spike() -> Result<()> {
     in_guests_only("taking a CPU offline")?;
     if !Path::new(SWITCH).exists() {
         return Err(NotOnThisKernel("CPU 1 cannot be taken offline here".to_owned()).into());
@@ -219,7 +211,7 @@ impl Drop for ModulesOut {
     }
 }
 
-fn module_is_loaded() -> Result<()> {
+fn a_component_whose_module_is_loaded_becomes_available() -> Result<()> {
     in_guests_only("unloading a module")?;
     if !MODULES
         .iter()

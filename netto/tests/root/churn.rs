@@ -17,20 +17,12 @@ use crate::child::{self, Owned};
 use crate::flows::{owners, sums_hold};
 use crate::follow::Followed;
 use crate::groups::Group;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "churn::groups_and_processes_that_come_and_go_take_bounded_memory_and_keep_their_names",
-        tools: &[],
-        body: a_thousand_processes,
-    },
-    Test {
-        name: "storm::five_thousand_groups_and_twenty_thousand_processes_in_a_minute",
-        tools: &[],
-        body: twenty_thousand_processes,
-    },
-];
+tests! {
+    churn::groups_and_processes_that_come_and_go_take_bounded_memory_and_keep_their_names;
+    storm::five_thousand_groups_and_twenty_thousand_processes_in_a_minute;
+}
 
 /// Number of processes that make groups at the same time.
 const HOSTS: u32 = 2;
@@ -45,11 +37,11 @@ const PATIENCE: Duration = Duration::from_secs(200);
 /// The least of all groups that must have been shown by name, one in so many.
 const SHOWN: usize = 20;
 
-fn a_thousand_processes() -> Result<()> {
+fn groups_and_processes_that_come_and_go_take_bounded_memory_and_keep_their_names() -> Result<()> {
     come_and_go(300, Duration::ZERO)
 }
 
-fn twenty_thousand_processes() -> Result<()> {
+fn five_thousand_groups_and_twenty_thousand_processes_in_a_minute() -> Result<()> {
     come_and_go(5_000, Duration::from_secs(60))
 }
 

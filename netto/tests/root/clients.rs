@@ -15,13 +15,11 @@ use crate::child;
 use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "clients::fifty_that_hammer_an_endpoint_delay_no_interval_and_lose_no_stack",
-    tools: &["ip"],
-    body: hammered,
-}];
+tests! {
+    clients::fifty_that_hammer_an_endpoint_delay_no_interval_and_lose_no_stack ["ip"] = hammered;
+}
 
 const CLIENTS: usize = 50;
 const PERIOD_MS: u64 = 500;

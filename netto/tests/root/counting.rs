@@ -17,61 +17,28 @@ use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind, SystemCall};
 use crate::counting_around::{kernel_tls, local};
 use crate::counting_times::{large_copies, many_waiting_receivers};
 use crate::follow::Followed;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 use crate::uring::{self, Direction, Worker};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "counting::each_way_of_sending_counts_as_one_send",
-        tools: &[],
-        body: || with_daemon(Method::Auto, sends),
-    },
-    Test {
-        name: "counting::each_way_of_receiving_counts_as_one_receive",
-        tools: &[],
-        body: || with_daemon(Method::Auto, receives),
-    },
-    Test {
-        name: "counting::a_send_that_kernel_tls_encrypts_counts_once",
-        tools: &[],
-        body: || with_daemon(Method::Auto, kernel_tls),
-    },
-    Test {
-        name: "counting::unix_and_netlink_sockets_count_as_local_only",
-        tools: &[],
-        body: || with_daemon(Method::Auto, local),
-    },
-    Test {
-        name: "counting::large_copies_cost_what_the_senders_own_clock_says",
-        tools: &["ip"],
-        body: || with_daemon(Method::Auto, large_copies),
-    },
-    Test {
-        name: "counting::by_kprobes_each_way_of_sending_counts_as_one_send",
-        tools: &[],
-        body: || with_daemon(Method::Kprobe, sends),
-    },
-    Test {
-        name: "counting::by_kprobes_each_way_of_receiving_counts_as_one_receive",
-        tools: &[],
-        body: || with_daemon(Method::Kprobe, receives),
-    },
-    Test {
-        name: "counting::by_kprobes_a_send_that_kernel_tls_encrypts_counts_once",
-        tools: &[],
-        body: || with_daemon(Method::Kprobe, kernel_tls),
-    },
-    Test {
-        name: "counting::by_kprobes_unix_and_netlink_sockets_count_as_local_only",
-        tools: &[],
-        body: || with_daemon(Method::Kprobe, local),
-    },
-    Test {
-        name: "counting::a_return_that_no_kretprobe_sees_leaves_no_task_inside_its_call",
-        tools: &[],
-        body: || with_daemon(Method::Kprobe, many_waiting_receivers),
-    },
-];
+tests! {
+    counting::each_way_of_sending_counts_as_one_send = || with_daemon(Method::Auto, sends);
+    counting::each_way_of_receiving_counts_as_one_receive = || with_daemon(Method::Auto, receives);
+    counting::a_send_that_kernel_tls_encrypts_counts_once
+        = || with_daemon(Method::Auto, kernel_tls);
+    counting::unix_and_netlink_sockets_count_as_local_only = || with_daemon(Method::Auto, local);
+    counting::large_copies_cost_what_the_senders_own_clock_says ["ip"]
+        = || with_daemon(Method::Auto, large_copies);
+    counting::by_kprobes_each_way_of_sending_counts_as_one_send
+        = || with_daemon(Method::Kprobe, sends);
+    counting::by_kprobes_each_way_of_receiving_counts_as_one_receive
+        = || with_daemon(Method::Kprobe, receives);
+    counting::by_kprobes_a_send_that_kernel_tls_encrypts_counts_once
+        = || with_daemon(Method::Kprobe, kernel_tls);
+    counting::by_kprobes_unix_and_netlink_sockets_count_as_local_only
+        = || with_daemon(Method::Kprobe, local);
+    counting::a_return_that_no_kretprobe_sees_leaves_no_task_inside_its_call
+        = || with_daemon(Method::Kprobe, many_waiting_receivers);
+}
 
 /// How the daemon under test hooks socket calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,20 +17,12 @@ use crate::follow::Followed;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "coverage::a_known_cost_lies_in_its_interval",
-        tools: &["ip"],
-        body: || starts(false),
-    },
-    Test {
-        name: "coverage::a_known_cost_lies_in_its_interval_beside_a_second_netto_too",
-        tools: &["ip"],
-        body: || starts(true),
-    },
-];
+tests! {
+    coverage::a_known_cost_lies_in_its_interval ["ip"] = || starts(false);
+    coverage::a_known_cost_lies_in_its_interval_beside_a_second_netto_too ["ip"] = || starts(true);
+}
 
 const SETTLE: Duration = Duration::from_secs(1);
 const STARTS: usize = 3;

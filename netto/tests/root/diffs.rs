@@ -13,21 +13,13 @@ use crate::child::Owned;
 use crate::daemon::{Daemon, run_to_end};
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{cpus, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "diff::a_tc_program_is_found_with_what_it_costs_and_no_change_is_none",
-        tools: &["ip"],
-        body: added_program,
-    },
-    Test {
-        name: "pairs::twenty_pairs_of_runs_without_a_change_have_none",
-        tools: &["ip"],
-        body: twenty_pairs,
-    },
-];
+tests! {
+    diff::a_tc_program_is_found_with_what_it_costs_and_no_change_is_none ["ip"];
+    pairs::twenty_pairs_of_runs_without_a_change_have_none ["ip"];
+}
 
 /// The part that the program's time belongs to.
 const PART: &str = "tc_classify";
@@ -175,7 +167,7 @@ impl std::fmt::Display for Change {
     }
 }
 
-fn added_program() -> Result<()> {
+fn a_tc_program_is_found_with_what_it_costs_and_no_change_is_none() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let run = Run::start()?;
     let first = Span::watch(SPAN);
@@ -229,7 +221,7 @@ fn is_found(changes: &Changes, burnt: Burnt, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-fn twenty_pairs() -> Result<()> {
+fn twenty_pairs_of_runs_without_a_change_have_none() -> Result<()> {
     let run = Run::start()?;
     let spans: Vec<Span> = (0..2 * PAIRS).map(|_| Span::watch(SHORT_SPAN)).collect();
     let pairs: Vec<(&Span, &Span)> = spans

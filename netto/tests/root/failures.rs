@@ -15,46 +15,18 @@ use crate::daemon::{self, Daemon, Shared};
 use crate::http;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::websocket::{Received, WebSocket};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "failures::an_unwritable_log_file_is_named",
-        tools: &[],
-        body: unwritable_log,
-    },
-    Test {
-        name: "failures::a_file_that_is_no_log_is_refused_and_left_alone",
-        tools: &[],
-        body: foreign_log,
-    },
-    Test {
-        name: "failures::a_proc_root_without_proc_is_named",
-        tools: &[],
-        body: no_proc,
-    },
-    Test {
-        name: "failures::a_kernel_without_btf_is_told_from_one_that_has_it",
-        tools: &[],
-        body: no_btf,
-    },
-    Test {
-        name: "failures::without_permission_the_missing_one_and_a_remedy_are_named",
-        tools: &["setpriv"],
-        body: no_permission,
-    },
-    Test {
-        name: "failures::hidden_symbols_take_away_the_sampled_rows_only",
-        tools: &["ip"],
-        body: hidden_symbols,
-    },
-    Test {
-        name: "failures::a_client_that_talks_nonsense_is_turned_away_and_others_stay",
-        tools: &[],
-        body: nonsense,
-    },
-];
+tests! {
+    failures::an_unwritable_log_file_is_named;
+    failures::a_file_that_is_no_log_is_refused_and_left_alone;
+    failures::a_proc_root_without_proc_is_named;
+    failures::a_kernel_without_btf_is_told_from_one_that_has_it;
+    failures::without_permission_the_missing_one_and_a_remedy_are_named ["setpriv"];
+    failures::hidden_symbols_take_away_the_sampled_rows_only ["ip"];
+    failures::a_client_that_talks_nonsense_is_turned_away_and_others_stay;
+}
 
 /// The error is about this, short, and no panic.
 fn explains(result: &(ExitStatus, String, String), words: &[&str]) -> Result<()> {
@@ -80,7 +52,7 @@ fn run(options: &[&str]) -> Result<(ExitStatus, String, String)> {
     daemon::run_to_end(&arguments)
 }
 
-fn unwritable_log() -> Result<()> {
+fn an_unwritable_log_file_is_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("no-such-folder/netto.log");
     let path = path.to_string_lossy();
@@ -90,7 +62,7 @@ fn unwritable_log() -> Result<()> {
     explains(&run(&["--log-file", &path])?, &[&path])
 }
 
-fn foreign_log() -> Result<()> {
+fn a_file_that_is_no_log_is_refused_and_left_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("letter.txt");
     std::fs::write(&path, "Dear reader, this is not a log.")?;
@@ -104,14 +76,14 @@ fn foreign_log() -> Result<()> {
     Ok(())
 }
 
-fn no_proc() -> Result<()> {
+fn a_proc_root_without_proc_is_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().to_string_lossy();
     explains(&run(&["--proc-root", &path])?, &[&path])
 }
 
 /// A tree like `/sys` but for the kernel's description of its types.
-fn no_btf() -> Result<()> {
+fn a_kernel_without_btf_is_told_from_one_that_has_it() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let kernel = folder.path().join("kernel");
     std::fs::create_dir(&kernel)?;
@@ -142,7 +114,7 @@ fn link_all(folder: &str, to: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Resu
 }
 
 /// As an unprivileged user. The binary is copied to a folder that the user can access.
-fn no_permission() -> Result<()> {
+fn without_permission_the_missing_one_and_a_remedy_are_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755))?;
     let copy = folder.path().join("netto");
@@ -185,7 +157,7 @@ fn proc_with_hidden_symbols(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn hidden_symbols() -> Result<()> {
+fn hidden_symbols_take_away_the_sampled_rows_only() -> Result<()> {
     let folder = tempfile::tempdir()?;
     proc_with_hidden_symbols(folder.path())?;
     let network = Network::direct()?;
@@ -216,7 +188,7 @@ fn hidden_symbols() -> Result<()> {
     Ok(())
 }
 
-fn nonsense() -> Result<()> {
+fn a_client_that_talks_nonsense_is_turned_away_and_others_stay() -> Result<()> {
     let mut daemon = Shared::take()?;
     let mut patient = WebSocket::open(daemon.at)?;
     let mut talker = WebSocket::open(daemon.at)?;

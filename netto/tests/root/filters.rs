@@ -12,40 +12,16 @@ use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "filters::prerouting_rules_are_nf_prerouting",
-        tools: &["ip", "nft"],
-        body: prerouting,
-    },
-    Test {
-        name: "filters::new_connections_are_conntrack",
-        tools: &["ip", "nft"],
-        body: conntrack,
-    },
-    Test {
-        name: "filters::rules_of_a_device_are_nf_ingress",
-        tools: &["ip", "nft"],
-        body: ingress,
-    },
-    Test {
-        name: "filters::classifiers_on_clsact_are_tc_classify",
-        tools: &["ip", "tc"],
-        body: clsact,
-    },
-    Test {
-        name: "filters::a_program_on_tcx_is_tc_classify",
-        tools: &["ip"],
-        body: tcx,
-    },
-    Test {
-        name: "filters::a_program_on_generic_xdp_is_xdp_generic",
-        tools: &["ip"],
-        body: xdp_generic,
-    },
-];
+tests! {
+    filters::prerouting_rules_are_nf_prerouting ["ip", "nft"];
+    filters::new_connections_are_conntrack ["ip", "nft"];
+    filters::rules_of_a_device_are_nf_ingress ["ip", "nft"];
+    filters::classifiers_on_clsact_are_tc_classify ["ip", "tc"];
+    filters::a_program_on_tcx_is_tc_classify ["ip"];
+    filters::a_program_on_generic_xdp_is_xdp_generic ["ip"];
+}
 
 /// Rules or classifiers of a filter: some microseconds for every packet.
 const MANY: usize = 400;
@@ -64,7 +40,7 @@ pub fn rules() -> String {
     text
 }
 
-fn prerouting() -> Result<()> {
+fn prerouting_rules_are_nf_prerouting() -> Result<()> {
     let network = Network::direct()?;
     network.right.nft(&format!(
         "table inet many {{\nchain c {{\ntype filter hook prerouting priority -300; policy accept;\n{}}}\n}}\n",
@@ -86,7 +62,7 @@ fn prerouting() -> Result<()> {
 }
 
 /// Looking up a known connection was 6–7 %; making a new one for every packet costs a multiple.
-fn conntrack() -> Result<()> {
+fn new_connections_are_conntrack() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     {
@@ -102,7 +78,7 @@ fn conntrack() -> Result<()> {
     daemon.measure()?.is_present("conntrack", 0.05)
 }
 
-fn ingress() -> Result<()> {
+fn rules_of_a_device_are_nf_ingress() -> Result<()> {
     let network = Network::direct()?;
     network.right.nft(&format!(
         "table netdev many {{\nchain c {{\ntype filter hook ingress device lan priority 0; policy accept;\n{}}}\n}}\n",
@@ -116,7 +92,7 @@ fn ingress() -> Result<()> {
     cost.is_absent("nf_prerouting_v4", 0.02)
 }
 
-fn clsact() -> Result<()> {
+fn classifiers_on_clsact_are_tc_classify() -> Result<()> {
     let network = Network::direct()?;
     network.right.run("tc", "qdisc add dev lan clsact")?;
     let mut orders = String::new();
@@ -136,7 +112,7 @@ fn clsact() -> Result<()> {
 }
 
 /// tcx leaves no function of tc on the stack, only the program itself.
-fn tcx() -> Result<()> {
+fn a_program_on_tcx_is_tc_classify() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let network = Network::direct()?;
     let _program = traffic::agent(&network.right, &["attach", "tcx", "lan"])?;
@@ -147,7 +123,7 @@ fn tcx() -> Result<()> {
     cost.is_present("tc_classify", MOST)
 }
 
-fn xdp_generic() -> Result<()> {
+fn a_program_on_generic_xdp_is_xdp_generic() -> Result<()> {
     let network = Network::direct()?;
     let _program = traffic::agent(&network.right, &["attach", "xdp-generic", "lan"])?;
     let daemon = Daemon::start(&[])?;

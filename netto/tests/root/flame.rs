@@ -9,30 +9,18 @@ use crate::daemon::Daemon;
 use crate::http;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flame::stacks_of_sends_and_softirqs_are_folded_by_function",
-        tools: &["ip"],
-        body: folded,
-    },
-    Test {
-        name: "flame::a_profile_has_functions_events_and_owners",
-        tools: &["ip", "gzip"],
-        body: profile,
-    },
-    Test {
-        name: "flame::go_reads_profiles_and_their_difference",
-        tools: &["ip", "go"],
-        body: go_reads,
-    },
-];
+tests! {
+    flame::stacks_of_sends_and_softirqs_are_folded_by_function ["ip"];
+    flame::a_profile_has_functions_events_and_owners ["ip", "gzip"];
+    flame::go_reads_profiles_and_their_difference ["ip", "go"];
+}
 
 /// Most tries until a profile has a sample of each kind.
 const TRIES: usize = 10;
 
-fn profile() -> Result<()> {
+fn a_profile_has_functions_events_and_owners() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
@@ -85,7 +73,7 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-fn go_reads() -> Result<()> {
+fn go_reads_profiles_and_their_difference() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
@@ -125,7 +113,7 @@ fn go_reads() -> Result<()> {
     Ok(())
 }
 
-fn folded() -> Result<()> {
+fn stacks_of_sends_and_softirqs_are_folded_by_function() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;

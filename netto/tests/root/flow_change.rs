@@ -13,21 +13,13 @@ use crate::common::http;
 use crate::daemon::{self, Daemon, run_to_end};
 use crate::diffs::Span;
 use crate::lab::{Namespace, Network, Wire};
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{cpus, filters, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flow_change::packets_of_a_log_are_those_that_were_seen",
-        tools: &["ip"],
-        body: || played().map(drop),
-    },
-    Test {
-        name: "flow_change::rules_of_a_firewall_are_found_with_traffic_that_a_log_has",
-        tools: &["ip", "nft"],
-        body: rules_are_found,
-    },
-];
+tests! {
+    flow_change::packets_of_a_log_are_those_that_were_seen ["ip"] = || played().map(drop);
+    flow_change::rules_of_a_firewall_are_found_with_traffic_that_a_log_has ["ip", "nft"];
+}
 
 /// The part that the rules belong to.
 const PART: &str = "nf_prerouting_v4";
@@ -149,7 +141,7 @@ fn played() -> Result<(TempDir, PathBuf)> {
     Ok((folder, traffic))
 }
 
-fn rules_are_found() -> Result<()> {
+fn rules_of_a_firewall_are_found_with_traffic_that_a_log_has() -> Result<()> {
     let (folder, traffic) = played()?;
     let network = Network::direct()?;
     let before = measured(&network, &traffic, folder.path().join("before.log"))?;

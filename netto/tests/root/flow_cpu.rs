@@ -13,13 +13,11 @@ use crate::common::http;
 use crate::daemon::Daemon;
 use crate::flow_daemon::{answer, number, sums_hold};
 use crate::flows::{OTHER_CPU, RECEIVING_CPU};
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "flow_cpu::a_conversation_of_dear_packets_has_more_time_than_one_of_as_many_cheap_ones",
-    tools: &[],
-    body: dear,
-}];
+tests! {
+    flow_cpu::a_conversation_of_dear_packets_has_more_time_than_one_of_as_many_cheap_ones = dear;
+}
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Packets a second of each conversation.

@@ -14,26 +14,14 @@ use crate::common::http;
 use crate::daemon::Daemon;
 use crate::lab::Wire;
 use crate::packets::sum;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{measure, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flow_daemon::known_packets_are_one_conversation_in_answer_page_and_metrics",
-        tools: &["ip"],
-        body: counted,
-    },
-    Test {
-        name: "flow_daemon::over_the_budget_packets_are_sampled_and_totals_have_all",
-        tools: &["ip"],
-        body: sampled,
-    },
-    Test {
-        name: "flow_daemon::an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted",
-        tools: &["ip"],
-        body: followed,
-    },
-];
+tests! {
+    flow_daemon::known_packets_are_one_conversation_in_answer_page_and_metrics ["ip"];
+    flow_daemon::over_the_budget_packets_are_sampled_and_totals_have_all ["ip"] = sampled;
+    flow_daemon::an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted ["ip"];
+}
 
 const LIMIT: Duration = Duration::from_secs(20);
 const PACKETS: u64 = 700;
@@ -109,7 +97,7 @@ fn is_attached(device: &str) -> Result<bool> {
     Ok(link.contains("prog/xdp"))
 }
 
-fn counted() -> Result<()> {
+fn known_packets_are_one_conversation_in_answer_page_and_metrics() -> Result<()> {
     let wire = Wire::new()?;
     let mut daemon = start(&wire, &["--flows-at", "auto"])?;
     ensure!(is_attached(&wire.device)?, "the program is at the device");
@@ -199,7 +187,7 @@ fn sampled() -> Result<()> {
     })
 }
 
-fn followed() -> Result<()> {
+fn an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted() -> Result<()> {
     let without = Daemon::start(&["--flows", "nettonone"])?;
     let info = without.info()?;
     drop(without);

@@ -18,40 +18,17 @@ use crate::flow_loop::{csv, records};
 use crate::flow_table::{Flows, network};
 use crate::lab::{Namespace, Wire};
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flow_export::records_become_packets_that_are_the_same_flows_again",
-        tools: &[],
-        body: same_again,
-    },
-    Test {
-        name: "flow_export::nfcapd_has_the_same_totals",
-        tools: &["ip", "nfcapd", "nfdump"],
-        body: nfcapd,
-    },
-    Test {
-        name: "flow_export::tshark_has_no_complaint_about_a_file_or_a_connection",
-        tools: &["tshark"],
-        body: tshark,
-    },
-    Test {
-        name: "flow_export::what_a_live_measurement_shows_is_in_its_file",
-        tools: &["ip", "tshark"],
-        body: live,
-    },
-    Test {
-        name: "flow_export::a_collector_that_comes_later_has_every_record_with_its_cpu_time",
-        tools: &["ip", "tshark"],
-        body: later,
-    },
-    Test {
-        name: "flow_export::a_full_disk_leaves_whole_messages_and_the_loss_is_told",
-        tools: &["ip", "tshark"],
-        body: full_disk,
-    },
-];
+tests! {
+    flow_export::records_become_packets_that_are_the_same_flows_again;
+    flow_export::nfcapd_has_the_same_totals ["ip", "nfcapd", "nfdump"];
+    flow_export::tshark_has_no_complaint_about_a_file_or_a_connection ["tshark"] = tshark;
+    flow_export::what_a_live_measurement_shows_is_in_its_file ["ip", "tshark"];
+    flow_export::a_collector_that_comes_later_has_every_record_with_its_cpu_time ["ip", "tshark"];
+    flow_export::a_full_disk_leaves_whole_messages_and_the_loss_is_told ["ip", "tshark"]
+        = full_disk;
+}
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// As many as the smallest buffer of a socket has room for.
@@ -99,7 +76,7 @@ fn is_without(complaints: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn same_again() -> Result<()> {
+fn records_become_packets_that_are_the_same_flows_again() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pcap = packets(folder.path())?;
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -133,7 +110,7 @@ fn waiting(namespace: &Namespace, port: u16) -> Result<Option<u64>> {
     Ok(sockets.lines().find_map(of_port))
 }
 
-fn nfcapd() -> Result<()> {
+fn nfcapd_has_the_same_totals() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pcap = packets(folder.path())?;
     let kept = folder.path().join("kept");
@@ -210,7 +187,7 @@ fn tshark() -> Result<()> {
     Ok(())
 }
 
-fn live() -> Result<()> {
+fn what_a_live_measurement_shows_is_in_its_file() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("x.ipfix");
     let target = format!("file:{}", file.display());
@@ -254,7 +231,7 @@ fn is_away(daemon: &Daemon) -> Result<bool> {
     Ok(notes.iter().any(|note| note.contains("flows do not reach")))
 }
 
-fn later() -> Result<()> {
+fn a_collector_that_comes_later_has_every_record_with_its_cpu_time() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let at = listener.local_addr()?;
     drop(listener);

@@ -11,20 +11,12 @@ use serde_json::Value;
 use crate::child;
 use crate::daemon;
 use crate::flow_table::{Flows, network};
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flow_loop::random_records_come_back_from_a_cable_as_they_were",
-        tools: &["ip"],
-        body: || come_back(2_000),
-    },
-    Test {
-        name: "flow_loop::of_100000_random_records_each_comes_back_as_it_was",
-        tools: &["ip"],
-        body: || come_back(100_000),
-    },
-];
+tests! {
+    flow_loop::random_records_come_back_from_a_cable_as_they_were ["ip"] = || come_back(2_000);
+    flow_loop::of_100000_random_records_each_comes_back_as_it_was ["ip"] = || come_back(100_000);
+}
 
 /// Time between the starts of two records, nanoseconds.
 const GAP_NS: u64 = 200_000;

@@ -6,13 +6,11 @@ use serde_json::Value;
 use crate::child;
 use crate::daemon;
 use crate::lab::Namespace;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "flow_names::hosts_of_a_capture_file_have_the_names_of_etc_hosts_if_asked_for",
-    tools: &["ip", "unshare"],
-    body: of_hosts,
-}];
+tests! {
+    flow_names::hosts_of_a_capture_file_have_the_names_of_etc_hosts_if_asked_for ["ip", "unshare"];
+}
 
 const RECORD: &str = "1500000000,1500000001,192.0.2.1,192.0.2.2,4000,443,17,0,0,2,200\n";
 const NAME: &str = "one.flows.example";
@@ -20,7 +18,7 @@ const NAME: &str = "one.flows.example";
 const SCRIPT: &str = "mount --bind \"$1/hosts\" /etc/hosts && \
                       mount --bind \"$1/nsswitch.conf\" /etc/nsswitch.conf && shift && exec \"$@\"";
 
-fn of_hosts() -> Result<()> {
+fn hosts_of_a_capture_file_have_the_names_of_etc_hosts_if_asked_for() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (records, pcap) = (path("records.csv"), path("x.pcap"));

@@ -15,13 +15,11 @@ use crate::daemon::Daemon;
 use crate::flow_daemon::{answer, number, sums_hold};
 use crate::flow_table::frames::{ethernet, ipv4, with_ports};
 use crate::lab::Wire;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "flow_runs::of_ten_million_flows_a_table_of_one_million_keeps_the_totals",
-    tools: &["ip"],
-    body: ten_million,
-}];
+tests! {
+    flow_runs::of_ten_million_flows_a_table_of_one_million_keeps_the_totals ["ip"];
+}
 
 const FLOWS: u32 = 10_000_000;
 const ROOM: &str = "1000000";
@@ -67,7 +65,7 @@ fn test_run(program: &OwnedFd, frame: &[u8], repeats: u32, flags: u32) -> Result
     Ok(f64::from(options.duration))
 }
 
-fn ten_million() -> Result<()> {
+fn of_ten_million_flows_a_table_of_one_million_keeps_the_totals() -> Result<()> {
     let wire = Wire::new()?;
     let daemon = Daemon::start(&[
         "--flows",

@@ -19,7 +19,7 @@ use crate::daemon;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
 #[allow(dead_code, reason = "the parser's own tests use the rest")]
 #[path = "../../crates/features/flows/src/frames.rs"]
@@ -27,48 +27,18 @@ pub mod frames;
 
 use frames::{ethernet, extension, gre, ipv4, ipv6, tcp, vxlan, with_ports};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "flow_table::each_packet_is_counted_to_its_flow_by_either_hook",
-        tools: &["ip"],
-        body: || ["xdp", "tc"].into_iter().try_for_each(counted),
-    },
-    Test {
-        name: "flow_table::packets_in_tunnels_are_counted_to_their_own_flows_if_that_is_asked_for",
-        tools: &["ip"],
-        body: || ["xdp", "tc"].into_iter().try_for_each(inner),
-    },
-    Test {
-        name: "flow_table::every_frame_that_is_cut_off_is_malformed",
-        tools: &["ip"],
-        body: cut_off,
-    },
-    Test {
-        name: "flow_table::each_of_many_flows_is_read_from_the_table",
-        tools: &["ip"],
-        body: many,
-    },
-    Test {
-        name: "flow_table::flows_without_room_are_counted_by_prefix_and_sums_are_right",
-        tools: &["ip"],
-        body: full,
-    },
-    Test {
-        name: "flow_table::a_flood_of_prefixes_is_counted_by_the_end_that_is_one",
-        tools: &["ip"],
-        body: flood,
-    },
-    Test {
-        name: "flow_table::an_xdp_program_that_is_there_stays_and_tc_sees_the_packets",
-        tools: &["ip"],
-        body: beside,
-    },
-    Test {
-        name: "flow_table::no_program_is_left_after_sigkill",
-        tools: &["ip"],
-        body: killed,
-    },
-];
+tests! {
+    flow_table::each_packet_is_counted_to_its_flow_by_either_hook ["ip"]
+        = || ["xdp", "tc"].into_iter().try_for_each(counted);
+    flow_table::packets_in_tunnels_are_counted_to_their_own_flows_if_that_is_asked_for ["ip"]
+        = || ["xdp", "tc"].into_iter().try_for_each(inner);
+    flow_table::every_frame_that_is_cut_off_is_malformed ["ip"];
+    flow_table::each_of_many_flows_is_read_from_the_table ["ip"];
+    flow_table::flows_without_room_are_counted_by_prefix_and_sums_are_right ["ip"];
+    flow_table::a_flood_of_prefixes_is_counted_by_the_end_that_is_one ["ip"];
+    flow_table::an_xdp_program_that_is_there_stays_and_tc_sees_the_packets ["ip"];
+    flow_table::no_program_is_left_after_sigkill ["ip"];
+}
 
 const LIMIT: Duration = Duration::from_secs(20);
 const IPV4: u16 = 0x0800;
@@ -339,7 +309,7 @@ fn inner(hook: &str) -> Result<()> {
     Ok(())
 }
 
-fn cut_off() -> Result<()> {
+fn every_frame_that_is_cut_off_is_malformed() -> Result<()> {
     let udp = with_ports(PORTS, 8, &[0; 4]);
     let whole = [
         ethernet(&[(0x88a8, 1), (0x8100, 2)], IPV4, &ipv4(3, 0, 17, &udp)),
@@ -411,7 +381,7 @@ fn by_prefix(measured: &Value, bits: [u64; 2]) -> [u64; 2] {
     })
 }
 
-fn many() -> Result<()> {
+fn each_of_many_flows_is_read_from_the_table() -> Result<()> {
     let network = network()?;
     let flows = Flows::start(&network, &["--flows-at", "xdp"])?;
     let frame = |port: u16| {
@@ -427,7 +397,7 @@ fn many() -> Result<()> {
     Ok(())
 }
 
-fn full() -> Result<()> {
+fn flows_without_room_are_counted_by_prefix_and_sums_are_right() -> Result<()> {
     let network = network()?;
     let flows = Flows::start(&network, &["--flows-max", "8"])?;
     let frame = |port: u16| {
@@ -453,7 +423,7 @@ fn full() -> Result<()> {
     Ok(())
 }
 
-fn flood() -> Result<()> {
+fn a_flood_of_prefixes_is_counted_by_the_end_that_is_one() -> Result<()> {
     let network = network()?;
     let flows = Flows::start(&network, &["--flows-max", "8", "--flows-at", "xdp"])?;
     let udp = with_ports(PORTS, 8, &[0; 7]);
@@ -484,7 +454,7 @@ fn flood() -> Result<()> {
     Ok(())
 }
 
-fn beside() -> Result<()> {
+fn an_xdp_program_that_is_there_stays_and_tc_sees_the_packets() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let network = network()?;
     let _other = traffic::agent(&network.right, &["attach", "xdp-generic", "lan"])?;
@@ -510,7 +480,7 @@ fn programs() -> BTreeSet<u32> {
     own.map(|info| info.id).collect()
 }
 
-fn killed() -> Result<()> {
+fn no_program_is_left_after_sigkill() -> Result<()> {
     let network = network()?;
     let before = programs();
     let mut flows = Flows::start(&network, &[])?;

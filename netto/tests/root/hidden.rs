@@ -9,110 +9,33 @@ use crate::daemon::Daemon;
 use crate::lab::{Namespace, Network};
 use crate::measure::Cost;
 use crate::traffic;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "hidden::pacing_is_networks_hrtimers",
-        tools: &["ip"],
-        body: pacing,
-    },
-    Test {
-        name: "hidden::a_queue_that_holds_packets_back_is_tx_softirq_and_small_queues",
-        tools: &["ip", "tc"],
-        body: queued,
-    },
-    Test {
-        name: "hidden::many_idle_connections_are_networks_timers",
-        tools: &["ip"],
-        body: timers,
-    },
-    Test {
-        name: "hidden::io_urings_workers_that_send_are_io_workers",
-        tools: &["ip"],
-        body: || io_uring("worker", &[]),
-    },
-    Test {
-        name: "hidden::an_io_uring_poller_that_sends_is_an_io_worker",
-        tools: &["ip"],
-        body: || io_uring("poller", &[]),
-    },
-    Test {
-        name: "hidden::io_uring_threads_are_told_apart_by_stacks_alone",
-        tools: &["ip"],
-        body: || io_uring("poller", &["--method", "sampling"]),
-    },
-    Test {
-        name: "hidden::an_io_uring_worker_that_reads_a_file_is_not_networking_whatever_it_sent_before",
-        tools: &["ip"],
-        body: || reads_a_file("worker", &[]),
-    },
-    Test {
-        name: "hidden::an_io_uring_poller_that_reads_a_file_is_not_networking_whatever_it_sent_before",
-        tools: &["ip"],
-        body: || reads_a_file("poller", &[]),
-    },
-    Test {
-        name: "hidden::an_io_uring_poller_that_waits_is_not_networking",
-        tools: &["ip"],
-        body: waits_for_requests,
-    },
-    Test {
-        name: "hidden::what_wireguard_encrypts_and_decrypts_is_network_workers",
-        tools: &["ip", "wg"],
-        body: wireguard,
-    },
-    Test {
-        name: "hidden::threaded_napi_takes_the_softirqs_work",
-        tools: &["ip", "ethtool"],
-        body: threaded_napi,
-    },
-    Test {
-        name: "hidden::waiting_for_packets_by_busy_polling_is_spinning",
-        tools: &["ip", "ethtool"],
-        body: busy_polling,
-    },
-    Test {
-        name: "hidden::packets_for_another_cpu_are_xdp_cpumap",
-        tools: &["ip"],
-        body: cpumap,
-    },
-    Test {
-        name: "hidden::connecting_and_closing_is_connections",
-        tools: &["ip"],
-        body: || only("connections", "connect-storm"),
-    },
-    Test {
-        name: "hidden::asking_many_sockets_is_socket_polling",
-        tools: &["ip"],
-        body: || only("socket_poll", "poll-storm"),
-    },
-    Test {
-        name: "hidden::unix_sockets_are_local_and_not_networking",
-        tools: &["ip"],
-        body: unix,
-    },
-    Test {
-        name: "hidden::processes_that_answer_each_other_over_a_unix_socket_are_not_networking",
-        tools: &["ip"],
-        body: unix_ping_pong,
-    },
-    Test {
-        name: "hidden::connecting_unix_sockets_is_not_networking_though_others_are_connected_there",
-        tools: &["ip"],
-        body: unix_after_and_beside_internet,
-    },
-    Test {
-        name: "hidden::connecting_and_closing_unix_sockets_is_not_networking",
-        tools: &["ip"],
-        body: unix_connections,
-    },
-    Test {
-        name: "hidden::a_packet_socket_is_a_tap",
-        tools: &["ip"],
-        body: tap,
-    },
-];
+tests! {
+    hidden::pacing_is_networks_hrtimers ["ip"];
+    hidden::a_queue_that_holds_packets_back_is_tx_softirq_and_small_queues ["ip", "tc"];
+    hidden::many_idle_connections_are_networks_timers ["ip"];
+    hidden::io_urings_workers_that_send_are_io_workers ["ip"] = || io_uring("worker", &[]);
+    hidden::an_io_uring_poller_that_sends_is_an_io_worker ["ip"] = || io_uring("poller", &[]);
+    hidden::io_uring_threads_are_told_apart_by_stacks_alone ["ip"]
+        = || io_uring("poller", &["--method", "sampling"]);
+    hidden::an_io_uring_worker_that_reads_a_file_is_not_networking_whatever_it_sent_before ["ip"]
+        = || reads_a_file("worker", &[]);
+    hidden::an_io_uring_poller_that_reads_a_file_is_not_networking_whatever_it_sent_before ["ip"]
+        = || reads_a_file("poller", &[]);
+    hidden::an_io_uring_poller_that_waits_is_not_networking ["ip"];
+    hidden::what_wireguard_encrypts_and_decrypts_is_network_workers ["ip", "wg"];
+    hidden::threaded_napi_takes_the_softirqs_work ["ip", "ethtool"];
+    hidden::waiting_for_packets_by_busy_polling_is_spinning ["ip", "ethtool"];
+    hidden::packets_for_another_cpu_are_xdp_cpumap ["ip"];
+    hidden::connecting_and_closing_is_connections ["ip"] = || only("connections", "connect-storm");
+    hidden::asking_many_sockets_is_socket_polling ["ip"] = || only("socket_poll", "poll-storm");
+    hidden::unix_sockets_are_local_and_not_networking ["ip"];
+    hidden::processes_that_answer_each_other_over_a_unix_socket_are_not_networking ["ip"];
+    hidden::connecting_unix_sockets_is_not_networking_though_others_are_connected_there ["ip"];
+    hidden::connecting_and_closing_unix_sockets_is_not_networking ["ip"];
+    hidden::a_packet_socket_is_a_tap ["ip"];
+}
 
 /// An event's CPU time as a share of the time of one CPU.
 fn share(cost: &Cost, event: &str) -> Result<f64> {
@@ -147,7 +70,7 @@ fn beside_softirq(cost: &Cost, event: &str) -> Result<f64> {
 /// BBR sends by the clock where other senders wait for acknowledgements. Whether its timers are
 /// seen is the question, not how much they take: that was 0.11 to 1.5 times what the RX softirq
 /// took, by machine and kernel, and without pacing nothing at all. The bounds lie between.
-fn pacing() -> Result<()> {
+fn pacing_is_networks_hrtimers() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let unpaced = {
@@ -168,7 +91,7 @@ fn pacing() -> Result<()> {
 /// Packets that wait in a queue are sent by the TX softirq, and a sender that has enough of them
 /// there goes on when one has left, from a tasklet or its successor: 72–91 and 24–36 % of the RX
 /// softirq's time with many small batches, and both nothing without a queue.
-fn queued() -> Result<()> {
+fn a_queue_that_holds_packets_back_is_tx_softirq_and_small_queues() -> Result<()> {
     let network = Network::direct()?;
     let left = &network.left;
     left.ip("link set lan gso_max_size 8192")?;
@@ -197,7 +120,7 @@ fn queued() -> Result<()> {
 /// Keepalive timers of both ends of each connection, once a second, all in one burst. No CPU is
 /// idle: the kernel that netto is developed on takes no samples of whatever runs on top of the
 /// idle task of any CPU but the first (`perf_event_open`'s cpu-clock, with or without netto).
-fn timers() -> Result<()> {
+fn many_idle_connections_are_networks_timers() -> Result<()> {
     let namespace = Namespace::new()?;
     let _spinning = traffic::agent(&namespace, &["spin"])?;
     let daemon = Daemon::start(&[])?;
@@ -249,7 +172,7 @@ fn reads_a_file(thread: &str, options: &[&str]) -> Result<()> {
 }
 
 /// As *Busy poll, spinning*, but without a known socket: none of it is networking.
-fn waits_for_requests() -> Result<()> {
+fn an_io_uring_poller_that_waits_is_not_networking() -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &["uring-idle"])?;
@@ -262,7 +185,7 @@ fn waits_for_requests() -> Result<()> {
 }
 
 /// Its work queues do the cryptography of both ends, in guests as much work as the RX softirq's.
-fn wireguard() -> Result<()> {
+fn what_wireguard_encrypts_and_decrypts_is_network_workers() -> Result<()> {
     let network = Network::direct()?;
     let (left, right) = (&network.left, &network.right);
     if let Err(error) = left.ip("link add tunnel type wireguard") {
@@ -295,7 +218,7 @@ fn wireguard() -> Result<()> {
 }
 
 /// The sender's side stays a softirq, whose device merges nothing; GRO was 29 % before.
-fn threaded_napi() -> Result<()> {
+fn threaded_napi_takes_the_softirqs_work() -> Result<()> {
     let network = Network::direct()?;
     network.enable_gro()?;
     let daemon = Daemon::start(&[])?;
@@ -310,7 +233,7 @@ fn threaded_napi() -> Result<()> {
 }
 
 /// The sender pauses, so that the receiver has something to wait for.
-fn busy_polling() -> Result<()> {
+fn waiting_for_packets_by_busy_polling_is_spinning() -> Result<()> {
     let network = Network::direct()?;
     network
         .right
@@ -329,7 +252,7 @@ fn busy_polling() -> Result<()> {
 
 /// A kernel thread takes the packets through the stack; it took as long as the softirq
 /// that handed them over, in which next to nothing is left to deliver.
-fn cpumap() -> Result<()> {
+fn packets_for_another_cpu_are_xdp_cpumap() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
@@ -370,12 +293,12 @@ fn only(event: &str, agent: &str) -> Result<()> {
 /// The socket layer's own instructions, before it hands over to a protocol, look the same
 /// for all families: a tenth of each direction here, half of what connecting costs. They go
 /// to the family that the other stacks of these calls show.
-fn unix() -> Result<()> {
+fn unix_sockets_are_local_and_not_networking() -> Result<()> {
     unix_is_local("unix-blast").map(drop)
 }
 
 /// Two processes, which sleep and wake each other all the time.
-fn unix_ping_pong() -> Result<()> {
+fn processes_that_answer_each_other_over_a_unix_socket_are_not_networking() -> Result<()> {
     for options in [
         &["--sampler", "perf"][..],
         &["--sampler", "tick"],
@@ -395,7 +318,7 @@ fn unix_ping_pong() -> Result<()> {
     Ok(())
 }
 
-fn unix_connections() -> Result<()> {
+fn connecting_and_closing_unix_sockets_is_not_networking() -> Result<()> {
     let cost = unix_is_local("unix-connect-storm")?;
     let (local, connections) = (share(&cost, "local_ipc")?, share(&cost, "connections")?);
     // They were as much as the other half before the family was asked for.
@@ -408,7 +331,7 @@ fn unix_connections() -> Result<()> {
 
 /// What another process does, before and at the same time, does not make them networking: the time
 /// is what the two have had of the CPU.
-fn unix_after_and_beside_internet() -> Result<()> {
+fn connecting_unix_sockets_is_not_networking_though_others_are_connected_there() -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(&[])?;
     let on_cpu = |agent| traffic::agent(&namespace, &["on", "0", agent]);
@@ -447,7 +370,7 @@ fn are_local(cost: &Cost) -> Result<()> {
     Ok(())
 }
 
-fn tap() -> Result<()> {
+fn a_packet_socket_is_a_tap() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;

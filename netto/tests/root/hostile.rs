@@ -11,30 +11,14 @@ use tempfile::TempDir;
 
 use crate::child;
 use crate::daemon::{self, Daemon};
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "hostile::a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on",
-        tools: &[],
-        body: online_list,
-    },
-    Test {
-        name: "hostile::a_cpu_that_cannot_be_sampled_is_warned_of_once",
-        tools: &[],
-        body: unsampled,
-    },
-    Test {
-        name: "hostile::damage_while_netto_runs_stops_it_with_a_word_or_not_at_all",
-        tools: &[],
-        body: while_running,
-    },
-    Test {
-        name: "hostile::trees_full_of_nonsense_are_refused_or_survived_from_the_start",
-        tools: &["mkfifo"],
-        body: from_the_start,
-    },
-];
+tests! {
+    hostile::a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on;
+    hostile::a_cpu_that_cannot_be_sampled_is_warned_of_once;
+    hostile::damage_while_netto_runs_stops_it_with_a_word_or_not_at_all;
+    hostile::trees_full_of_nonsense_are_refused_or_survived_from_the_start ["mkfifo"];
+}
 
 const ONLINE: &str = "sys/devices/system/cpu/online";
 
@@ -147,7 +131,7 @@ fn must_go_on(daemon: &mut Daemon, what: &str) -> Result<()> {
     daemon.must_live()
 }
 
-fn online_list() -> Result<()> {
+fn a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on() -> Result<()> {
     let tree = Tree::new(&[ONLINE])?;
     tree.write(ONLINE, "5-0\n")?;
     // From the start, and while it runs.
@@ -189,7 +173,7 @@ fn online_list() -> Result<()> {
     Ok(())
 }
 
-fn unsampled() -> Result<()> {
+fn a_cpu_that_cannot_be_sampled_is_warned_of_once() -> Result<()> {
     let tree = Tree::new(&[ONLINE])?;
     tree.write(ONLINE, real_list()?)?;
     let mut daemon = tree.daemon()?;
@@ -218,7 +202,7 @@ const STAT: &str = "proc/stat";
 const ENERGY: &str = "sys/class/powercap/intel-rapl:0/energy_uj";
 
 /// Readings that leap, go back, or are not there for an interval.
-fn while_running() -> Result<()> {
+fn damage_while_netto_runs_stops_it_with_a_word_or_not_at_all() -> Result<()> {
     let name = "sys/class/powercap/intel-rapl:0/name";
     let most = "sys/class/powercap/intel-rapl:0/max_energy_range_uj";
     let tree = Tree::new(&[STAT, ENERGY, name, most])?;
@@ -263,7 +247,7 @@ const NONSENSE: [&[u8]; 6] = [
     b"0000000000000000 T a\nffffffffffffffff t net_rx_action\n",
 ];
 
-fn from_the_start() -> Result<()> {
+fn trees_full_of_nonsense_are_refused_or_survived_from_the_start() -> Result<()> {
     let files = [
         STAT,
         "proc/kallsyms",

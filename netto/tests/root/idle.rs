@@ -13,13 +13,11 @@ use crate::child;
 use crate::follow::Followed;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "idle::sampling_alone_sees_softirqs_that_wake_an_idle_cpu",
-    tools: &["ip", "sh"],
-    body: rps_to_an_idle_cpu,
-}];
+tests! {
+    idle::sampling_alone_sees_softirqs_that_wake_an_idle_cpu ["ip", "sh"];
+}
 
 const MEASURED: Duration = Duration::from_secs(5);
 /// Of CPU 1, so that there are fifty samples at least.
@@ -29,7 +27,7 @@ const ENOUGH: f64 = 0.01;
 const FACTOR: f64 = 3.0;
 
 /// Packets of a sender pinned to CPU 0 are passed to CPU 1, which is otherwise idle.
-fn rps_to_an_idle_cpu() -> Result<()> {
+fn sampling_alone_sees_softirqs_that_wake_an_idle_cpu() -> Result<()> {
     const CPU_1: &str = "2";
     if std::thread::available_parallelism()?.get() < 2 {
         return Err(NotOnThisKernel("needs a second CPU".to_owned()).into());

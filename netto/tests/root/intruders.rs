@@ -18,20 +18,12 @@ use crate::follow::Followed;
 use crate::groups::{Group, hierarchy};
 use crate::guest;
 use crate::lab::Network;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "intruders::packets_steered_to_a_quiet_cpu_have_cause_victim_and_origin",
-        tools: &["ip"],
-        body: steered,
-    },
-    Test {
-        name: "intruders::on_a_cpu_that_the_kernel_isolates_are_named",
-        tools: &["ip"],
-        body: isolated,
-    },
-];
+tests! {
+    intruders::packets_steered_to_a_quiet_cpu_have_cause_victim_and_origin ["ip"];
+    intruders::on_a_cpu_that_the_kernel_isolates_are_named ["ip"];
+}
 
 /// The CPU that is meant to be quiet.
 const QUIET: u32 = RECEIVING_CPU;
@@ -183,7 +175,7 @@ fn sums_hold(snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-fn steered() -> Result<()> {
+fn packets_steered_to_a_quiet_cpu_have_cause_victim_and_origin() -> Result<()> {
     needs_two_cpus()?;
     let quiet = Quiet::new()?;
     let (noisy, network) = (Group::new("noisy")?, Network::direct()?);
@@ -228,7 +220,7 @@ fn steered() -> Result<()> {
 
 /// In a guest that was started with `isolcpus` for this CPU. The kernel lets no mask of receive packet
 /// steering have such a CPU; steering to where a program reads (RFS) goes there.
-fn isolated() -> Result<()> {
+fn on_a_cpu_that_the_kernel_isolates_are_named() -> Result<()> {
     let list = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if !guest::is_one() || list.trim() != QUIET.to_string() {
         let why = format!("the kernel was not started with isolcpus={QUIET}");

@@ -15,21 +15,19 @@ use metrics_common::component::index_of;
 use metrics_common::{Availability, KindName};
 
 use crate::follow::Followed;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{child, daemon, guest, running};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "kernels::socket_calls_are_attached_as_this_kernel_allows",
-    tools: &[],
-    body: attached,
-}];
+tests! {
+    kernels::socket_calls_are_attached_as_this_kernel_allows;
+}
 
 /// Begins every line that is meant for `cargo xtask vm`.
 const FACT: &str = "kernel fact:";
 /// Packets sent and received while the probes' cost is measured.
 const PACKETS: usize = 2000;
 
-fn attached() -> Result<()> {
+fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
     let _statistics = Statistics::enable()?;
     let mut followed = Followed::start_with(&["--latency"])?;
     exchange_packets()?;

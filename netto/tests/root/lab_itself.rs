@@ -5,52 +5,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::lab::{self, Namespace, Network};
-use crate::trial::{self, NotOnThisKernel, Test};
+use crate::trial::{self, NotOnThisKernel, tests};
 use crate::webdriver::{Browser, TALL_WINDOW};
 use crate::{child, quiet, repeat, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "lab::a_direct_network_carries_udp_and_tcp_of_both_families",
-        tools: &["ip"],
-        body: direct,
-    },
-    Test {
-        name: "lab::a_bridge_carries_packets_even_for_nobody",
-        tools: &["ip", "bridge"],
-        body: bridge,
-    },
-    Test {
-        name: "lab::a_router_carries_packets_even_for_nobody",
-        tools: &["ip"],
-        body: router,
-    },
-    Test {
-        name: "lab::iperf3_runs_between_namespaces",
-        tools: &["ip", "iperf3"],
-        body: iperf3,
-    },
-    Test {
-        name: "lab::a_program_attached_to_a_device_lets_packets_pass",
-        tools: &["ip"],
-        body: attached,
-    },
-    Test {
-        name: "lab::a_host_that_is_not_quiet_is_noticed_and_named",
-        tools: &["ip"],
-        body: not_quiet,
-    },
-    Test {
-        name: "lab::a_check_of_statistics_holds_when_two_of_three_tries_do",
-        tools: &[],
-        body: majority,
-    },
-    Test {
-        name: "lab::a_browser_opens_a_page_and_tells_what_its_console_says",
-        tools: &["chromium", "chromedriver", "unshare"],
-        body: browser,
-    },
-];
+tests! {
+    lab::a_direct_network_carries_udp_and_tcp_of_both_families ["ip"] = direct;
+    lab::a_bridge_carries_packets_even_for_nobody ["ip", "bridge"];
+    lab::a_router_carries_packets_even_for_nobody ["ip"];
+    lab::iperf3_runs_between_namespaces ["ip", "iperf3"] = iperf3;
+    lab::a_program_attached_to_a_device_lets_packets_pass ["ip"];
+    lab::a_host_that_is_not_quiet_is_noticed_and_named ["ip"];
+    lab::a_check_of_statistics_holds_when_two_of_three_tries_do = majority;
+    lab::a_browser_opens_a_page_and_tells_what_its_console_says ["chromium", "chromedriver", "unshare"]
+        = browser;
+}
 
 /// Waits until a device has received a stream of packets.
 fn carries(at: &Namespace, device: &str) -> Result<()> {
@@ -75,7 +44,7 @@ fn direct() -> Result<()> {
     carries(&network.right, "lan")
 }
 
-fn bridge() -> Result<()> {
+fn a_bridge_carries_packets_even_for_nobody() -> Result<()> {
     let network = Network::bridged()?;
     for to in [network.right_v4, network.nobody_v4, network.nobody_v6] {
         let _udp = traffic::udp_blast(&network.left, to)?;
@@ -84,7 +53,7 @@ fn bridge() -> Result<()> {
     Ok(())
 }
 
-fn router() -> Result<()> {
+fn a_router_carries_packets_even_for_nobody() -> Result<()> {
     let network = Network::routed()?;
     for to in [
         network.right_v4,
@@ -109,7 +78,7 @@ fn iperf3() -> Result<()> {
     Ok(())
 }
 
-fn attached() -> Result<()> {
+fn a_program_attached_to_a_device_lets_packets_pass() -> Result<()> {
     let network = Network::direct()?;
     let mut ways = vec!["xdp-generic"];
     if lab::kernel_at_least(6, 6)? {
@@ -124,7 +93,7 @@ fn attached() -> Result<()> {
 }
 
 /// The traffic stands for that of others: a skip, which says how much, and in CI a failure.
-fn not_quiet() -> Result<()> {
+fn a_host_that_is_not_quiet_is_noticed_and_named() -> Result<()> {
     let network = Network::direct()?;
     let traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let Err(told) = quiet::wait(Duration::ZERO) else {

@@ -9,30 +9,15 @@ use anyhow::{Context, Result, ensure};
 use crate::child::{self, Owned};
 use crate::daemon;
 use crate::http;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "limits::every_limit_of_open_files_is_named_until_it_is_enough",
-        tools: &["prlimit"],
-        body: || open_files(8),
-    },
-    Test {
-        name: "limits::all_numbers_of_open_files_are_named_until_they_are_enough",
-        tools: &["prlimit"],
-        body: || open_files(1),
-    },
-    Test {
-        name: "limits::every_limit_of_a_users_threads_is_named_until_it_is_enough",
-        tools: &["prlimit", "setpriv"],
-        body: threads_of_a_user,
-    },
-    Test {
-        name: "limits::every_limit_of_a_groups_threads_is_named_until_it_is_enough",
-        tools: &[],
-        body: threads_of_a_group,
-    },
-];
+tests! {
+    limits::every_limit_of_open_files_is_named_until_it_is_enough ["prlimit"] = || open_files(8);
+    limits::all_numbers_of_open_files_are_named_until_they_are_enough ["prlimit"]
+        = || open_files(1);
+    limits::every_limit_of_a_users_threads_is_named_until_it_is_enough ["prlimit", "setpriv"];
+    limits::every_limit_of_a_groups_threads_is_named_until_it_is_enough;
+}
 
 /// netto under a limit, to its end: that it failed, and said so with this word.
 fn must_be_refused(mut command: Command, word: &str) -> Result<String> {
@@ -99,7 +84,7 @@ const NOBODY: &str = "61357";
 
 /// As a user to whom the limit applies, and who may not measure: a demonstration has the same
 /// threads.
-fn threads_of_a_user() -> Result<()> {
+fn every_limit_of_a_users_threads_is_named_until_it_is_enough() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let copy = reachable_binary(folder.path())?;
     let command = |threads: u32, port: u16| {
@@ -174,7 +159,7 @@ impl Drop for Group {
     }
 }
 
-fn threads_of_a_group() -> Result<()> {
+fn every_limit_of_a_groups_threads_is_named_until_it_is_enough() -> Result<()> {
     let group = Group::new()?;
     for threads in 1..=10 {
         must_be_refused(group.command(threads, 0)?, "threads")?;

@@ -11,23 +11,15 @@ use metrics_common::log::LogReader;
 
 use crate::child;
 use crate::daemon::Daemon;
-use crate::trial::Test;
+use crate::trial::tests;
 
 /// Until something must have happened that depends on one retry a second.
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "log_disk::a_full_disk_costs_nothing_once_there_is_room_again",
-        tools: &["mount", "umount"],
-        body: full,
-    },
-    Test {
-        name: "log_disk::a_disk_that_is_taken_away_is_waited_for",
-        tools: &["mount", "umount"],
-        body: taken_away,
-    },
-];
+tests! {
+    log_disk::a_full_disk_costs_nothing_once_there_is_room_again ["mount", "umount"];
+    log_disk::a_disk_that_is_taken_away_is_waited_for ["mount", "umount"];
+}
 
 /// A file system of 256 kB in memory, unmounted when dropped.
 struct Disk(tempfile::TempDir);
@@ -104,7 +96,7 @@ fn is_consecutive(sequences: &[u64]) -> bool {
     sequences.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 
-fn full() -> Result<()> {
+fn a_full_disk_costs_nothing_once_there_is_room_again() -> Result<()> {
     let disk = Disk::new()?;
     let path = disk.path("netto.log");
     let mut daemon = logging_to(&path)?;
@@ -133,7 +125,7 @@ fn full() -> Result<()> {
     Ok(())
 }
 
-fn taken_away() -> Result<()> {
+fn a_disk_that_is_taken_away_is_waited_for() -> Result<()> {
     let disk = Disk::new()?;
     let folder = disk.path("logs");
     fs::create_dir(&folder)?;

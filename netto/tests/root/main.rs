@@ -10,88 +10,54 @@
 //! What runs when is in `common/tiers.rs`.
 
 mod agent;
-mod agreement;
 mod bench;
 mod board;
 mod bpf;
-mod browser;
-mod budget;
 mod burn;
-mod burners;
 mod calls;
-mod changes;
-mod churn;
-mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod copies;
-mod counting;
 mod counting_around;
 mod counting_times;
-mod coverage;
 mod cpus;
 mod daemon;
-mod diffs;
-mod failures;
-mod filters;
-mod flame;
-mod flow_change;
-mod flow_cpu;
-mod flow_daemon;
-mod flow_export;
-mod flow_loop;
-mod flow_names;
-mod flow_runs;
-mod flow_table;
 mod flows;
 mod follow;
 mod groups;
 mod guest;
-mod hidden;
-mod hooks;
-mod hostile;
-mod idle;
-mod intruders;
-mod kernels;
 mod lab;
-mod lab_itself;
-mod latency;
 mod latency_changes;
 mod latency_delays;
 mod latency_depth;
 mod latency_filters;
-mod latency_script;
 mod latency_talk;
-mod limits;
 mod loads;
-mod log_disk;
 mod measure;
-mod messages;
-mod owners;
 mod owners_off;
 mod owners_pids;
-mod pace;
-mod packets;
-mod paths;
-mod program_owners;
-mod programs;
-mod prometheus;
 mod quiet;
 mod repeat;
-mod running;
-mod sends;
-mod slowest;
-mod sparse;
-mod stall;
-mod sums;
-mod sweep;
-mod synth;
-mod synth_memory;
-mod ticks;
 mod traffic;
-mod truth;
 mod uring;
 mod websocket;
+
+/// Files with tests, in the order in which these run.
+macro_rules! suites {
+    ($($file:ident,)+) => {
+        $(mod $file;)+
+        const SUITES: &[&[Test]] = &[$($file::TESTS),+];
+    };
+}
+
+suites! {
+    lab_itself, running, log_disk, paths, filters, sends, flame, clients, sums, agreement,
+    sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
+    latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
+    flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
+    owners, truth, churn, failures, limits, hostile, prometheus, kernels, counting, changes,
+    synth, synth_memory, intruders, stall, browser,
+}
 
 use std::process::ExitCode;
 
@@ -115,61 +81,7 @@ fn main() -> anyhow::Result<ExitCode> {
         lab::remove_leftovers();
         groups::remove_leftovers();
     }
-    let tests = [
-        lab_itself::TESTS,
-        running::TESTS,
-        log_disk::TESTS,
-        paths::TESTS,
-        filters::TESTS,
-        sends::TESTS,
-        flame::TESTS,
-        clients::TESTS,
-        sums::TESTS,
-        agreement::TESTS,
-        sparse::TESTS,
-        burners::TESTS,
-        sweep::TESTS,
-        diffs::TESTS,
-        budget::TESTS,
-        coverage::TESTS,
-        idle::TESTS,
-        pace::TESTS,
-        messages::TESTS,
-        latency::TESTS,
-        latency_script::TESTS,
-        packets::TESTS,
-        hooks::TESTS,
-        ticks::TESTS,
-        programs::TESTS,
-        slowest::TESTS,
-        program_owners::TESTS,
-        flow_export::TESTS,
-        flow_loop::TESTS,
-        flow_cpu::TESTS,
-        flow_runs::TESTS,
-        flow_names::TESTS,
-        flow_daemon::TESTS,
-        flow_change::TESTS,
-        flow_table::TESTS,
-        hidden::TESTS,
-        owners::TESTS,
-        truth::TESTS,
-        churn::TESTS,
-        failures::TESTS,
-        limits::TESTS,
-        hostile::TESTS,
-        prometheus::TESTS,
-        kernels::TESTS,
-        counting::TESTS,
-        changes::TESTS,
-        synth::TESTS,
-        synth_memory::TESTS,
-        intruders::TESTS,
-        stall::TESTS,
-        browser::TESTS,
-    ]
-    .into_iter()
-    .flatten();
+    let tests = SUITES.iter().copied().flatten();
     // A test was renamed.
     let named = tiers::TABLE.iter().filter(|row| row.program == "root");
     let mut named = named

@@ -11,13 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
 use crate::daemon::Daemon;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "pace::two_samplers_of_one_frequency_meet_each_other_at_every_distance",
-    tools: &["mount", "umount"],
-    body: two_samplers,
-}];
+tests! {
+    pace::two_samplers_of_one_frequency_meet_each_other_at_every_distance ["mount", "umount"];
+}
 
 const MEASURED: Duration = Duration::from_secs(5);
 /// The function called by perf's software clock.
@@ -97,7 +95,7 @@ impl Drop for Trace {
 /// The first CPU that is online.
 const CPU: u32 = 0;
 
-fn two_samplers() -> Result<()> {
+fn two_samplers_of_one_frequency_meet_each_other_at_every_distance() -> Result<()> {
     let _first = Daemon::start(&[])?;
     let _second = Daemon::start(&[])?;
     let Some(trace) = Trace::begin()? else {

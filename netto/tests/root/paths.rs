@@ -10,57 +10,21 @@ use crate::daemon::{Daemon, Shared};
 use crate::lab::Network;
 use crate::measure::Cost;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "paths::an_idle_host_spends_next_to_nothing_on_networking",
-        tools: &[],
-        body: idle,
-    },
-    Test {
-        name: "paths::udp_to_this_host_is_local_delivery",
-        tools: &["ip"],
-        body: udp_local,
-    },
-    Test {
-        name: "paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too",
-        tools: &["ip", "nft"],
-        body: udp_local_firewall,
-    },
-    Test {
-        name: "paths::tcp_to_this_host_is_local_delivery_with_iperf3",
-        tools: &["ip", "iperf3"],
-        body: tcp_local,
-    },
-    Test {
-        name: "paths::tcp_by_napi_is_merged_by_gro",
-        tools: &["ip", "ethtool"],
-        body: gro,
-    },
-    Test {
-        name: "paths::frames_over_a_bridge_are_bridging",
-        tools: &["ip", "bridge"],
-        body: bridging,
-    },
-    Test {
-        name: "paths::ipv4_through_a_router_is_forwarding",
-        tools: &["ip"],
-        body: forwarding_v4,
-    },
-    Test {
-        name: "paths::ipv6_through_a_router_is_forwarding",
-        tools: &["ip"],
-        body: forwarding_v6,
-    },
-    Test {
-        name: "paths::a_sender_costs_tx_syscalls_and_a_receiver_rx_syscalls",
-        tools: &["ip"],
-        body: syscalls,
-    },
-];
+tests! {
+    paths::an_idle_host_spends_next_to_nothing_on_networking;
+    paths::udp_to_this_host_is_local_delivery ["ip"];
+    paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too ["ip", "nft"];
+    paths::tcp_to_this_host_is_local_delivery_with_iperf3 ["ip", "iperf3"];
+    paths::tcp_by_napi_is_merged_by_gro ["ip", "ethtool"];
+    paths::frames_over_a_bridge_are_bridging ["ip", "bridge"];
+    paths::ipv4_through_a_router_is_forwarding ["ip"];
+    paths::ipv6_through_a_router_is_forwarding ["ip"];
+    paths::a_sender_costs_tx_syscalls_and_a_receiver_rx_syscalls ["ip"];
+}
 
-fn idle() -> Result<()> {
+fn an_idle_host_spends_next_to_nothing_on_networking() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let cost = daemon.measure_shortly()?;
     let capacity = cost.seconds() * cost.cpus() as f64;
@@ -105,7 +69,7 @@ fn is_local(cost: &Cost, family: &Family) -> Result<()> {
     cost.is_absent(family.forwarding, 0.03)
 }
 
-fn udp_local() -> Result<()> {
+fn udp_to_this_host_is_local_delivery() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     for (to, family) in [(network.right_v4, V4), (network.right_v6, V6)] {
@@ -119,7 +83,7 @@ fn udp_local() -> Result<()> {
 }
 
 /// With a hook in the way the kernel calls by other functions, which must not matter.
-fn udp_local_firewall() -> Result<()> {
+fn udp_to_this_host_is_local_delivery_behind_a_firewall_too() -> Result<()> {
     let network = Network::direct()?;
     network.right.nft(
         "table inet firewall {
@@ -137,7 +101,7 @@ fn udp_local_firewall() -> Result<()> {
     Ok(())
 }
 
-fn tcp_local() -> Result<()> {
+fn tcp_to_this_host_is_local_delivery_with_iperf3() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     for (to, family) in [(network.right_v4, V4), (network.right_v6, V6)] {
@@ -148,7 +112,7 @@ fn tcp_local() -> Result<()> {
     Ok(())
 }
 
-fn gro() -> Result<()> {
+fn tcp_by_napi_is_merged_by_gro() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     {
@@ -167,7 +131,7 @@ fn gro() -> Result<()> {
 }
 
 /// The frames have no receiver, so only the bridge costs time.
-fn bridging() -> Result<()> {
+fn frames_over_a_bridge_are_bridging() -> Result<()> {
     let network = Network::bridged()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
@@ -186,14 +150,14 @@ fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
     cost.is_absent("bridging", 0.02)
 }
 
-fn forwarding_v4() -> Result<()> {
+fn ipv4_through_a_router_is_forwarding() -> Result<()> {
     let network = Network::routed()?;
     let daemon = Shared::take()?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     is_forwarded(&daemon.measure()?, &V4)
 }
 
-fn forwarding_v6() -> Result<()> {
+fn ipv6_through_a_router_is_forwarding() -> Result<()> {
     let network = Network::routed()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v6)?;
@@ -205,7 +169,7 @@ fn forwarding_v6() -> Result<()> {
 /// How much a copy costs beside the softirq depends on caches and memory, so that
 /// only the kind of cost is stated: both sides have some, and whoever has no other
 /// side has none of it.
-fn syscalls() -> Result<()> {
+fn a_sender_costs_tx_syscalls_and_a_receiver_rx_syscalls() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let both = traffic::tcp(&network.left, &network.right, network.right_v4)?;

@@ -13,13 +13,11 @@ use crate::groups::Group;
 use crate::lab::{Network, kernel_at_least};
 use crate::programs::by_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "program_owners::two_groups_that_receive_through_one_program_have_their_parts_of_its_time",
-    tools: &["ip"],
-    body: two_groups,
-}];
+tests! {
+    program_owners::two_groups_that_receive_through_one_program_have_their_parts_of_its_time ["ip"];
+}
 
 /// Packets a second of a flow, and how many flows go to each group.
 const PACKETS: u64 = 2_000;
@@ -55,7 +53,7 @@ fn sampled(followed: &mut Followed, id: u32) -> Result<Snapshot> {
     }
 }
 
-fn two_groups() -> Result<()> {
+fn two_groups_that_receive_through_one_program_have_their_parts_of_its_time() -> Result<()> {
     let network = Network::direct()?;
     let how = match kernel_at_least(6, 6)? {
         true => "tcx",

@@ -20,30 +20,15 @@ use crate::groups::Group;
 use crate::lab::{Wire, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "programs::one_at_an_interface_is_found_with_place_and_packets",
-        tools: &["ip"],
-        body: || ways().try_for_each(found),
-    },
-    Test {
-        name: "programs::one_that_a_control_group_has_without_a_link_is_found_with_its_group",
-        tools: &["ip"],
-        body: at_a_group,
-    },
-    Test {
-        name: "programs::one_that_is_loaded_later_and_has_gone_is_no_other",
-        tools: &["ip"],
-        body: succeeded,
-    },
-    Test {
-        name: "programs::a_packet_costs_what_the_kernel_says_it_ran",
-        tools: &["ip"],
-        body: || ways().try_for_each(costs),
-    },
-];
+tests! {
+    programs::one_at_an_interface_is_found_with_place_and_packets ["ip"]
+        = || ways().try_for_each(found);
+    programs::one_that_a_control_group_has_without_a_link_is_found_with_its_group ["ip"];
+    programs::one_that_is_loaded_later_and_has_gone_is_no_other ["ip"];
+    programs::a_packet_costs_what_the_kernel_says_it_ran ["ip"] = || ways().try_for_each(costs);
+}
 
 const NAME: &str = "nettotest_work";
 const SETTLE: Duration = Duration::from_secs(2);
@@ -147,7 +132,7 @@ fn found(Way(how, kind, hook): Way) -> Result<()> {
 }
 
 /// Attached as systemd does it.
-fn at_a_group() -> Result<()> {
+fn one_that_a_control_group_has_without_a_link_is_found_with_its_group() -> Result<()> {
     let wire = Wire::new()?;
     let group = Group::new("filtered")?;
     let folder = group.folder().to_string_lossy();
@@ -169,7 +154,7 @@ fn at_a_group() -> Result<()> {
 }
 
 /// Two programs with the same name and the same instructions, one after the other.
-fn succeeded() -> Result<()> {
+fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let wire = Wire::new()?;
     let mut followed = Followed::start()?;

@@ -18,26 +18,16 @@ use serde_json::Value;
 use crate::child::{self, Owned};
 use crate::daemon::{self, Daemon, Shared};
 use crate::lab::Network;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{board, http, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "prometheus::promtool_finds_no_fault_with_the_metrics",
-        tools: &["promtool"],
-        body: promtool,
-    },
-    Test {
-        name: "prometheus::totals_are_the_same_in_promql_in_the_log_and_on_the_board",
-        tools: &["prometheus", "ip"],
-        body: || watched(SHORTLY, None),
-    },
-    Test {
-        name: "prometheus::a_minute_by_rate_is_the_same_in_promql_and_in_the_log",
-        tools: &["prometheus", "ip"],
-        body: || watched(MINUTE, Some(TOLERANCE)),
-    },
-];
+tests! {
+    prometheus::promtool_finds_no_fault_with_the_metrics ["promtool"];
+    prometheus::totals_are_the_same_in_promql_in_the_log_and_on_the_board ["prometheus", "ip"]
+        = || watched(SHORTLY, None);
+    prometheus::a_minute_by_rate_is_the_same_in_promql_and_in_the_log ["prometheus", "ip"]
+        = || watched(MINUTE, Some(TOLERANCE));
+}
 
 const RULES: &str = include_str!("../../../dist/prometheus/netto.rules.yml");
 /// How long traffic is watched before netto is restarted.
@@ -55,7 +45,7 @@ const ROUNDING_SECONDS: f64 = 1e-6;
 /// interval and a scrape, at either end.
 const MOST_OF_A_CPU: f64 = 1.1;
 
-fn promtool() -> Result<()> {
+fn promtool_finds_no_fault_with_the_metrics() -> Result<()> {
     let daemon = Shared::take()?;
     let page = http::get_ok(daemon.at, "/metrics")?;
     ensure!(

@@ -15,53 +15,21 @@ use metrics_common::{COMPONENTS, Snapshot};
 use crate::child;
 use crate::daemon::{self, Daemon, Shared};
 use crate::http;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::websocket::{Received, WebSocket};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "running::check_says_what_is_measured_and_how",
-        tools: &[],
-        body: check,
-    },
-    Test {
-        name: "running::list_names_every_component_with_functions_of_this_kernel",
-        tools: &[],
-        body: list,
-    },
-    Test {
-        name: "running::no_program_is_left_in_the_kernel_after_sigterm",
-        tools: &[],
-        body: nothing_left,
-    },
-    Test {
-        name: "running::info_and_snapshot_agree_on_rows_and_cpus",
-        tools: &[],
-        body: rows,
-    },
-    Test {
-        name: "running::a_websocket_says_hello_then_every_snapshot_then_bye",
-        tools: &[],
-        body: websocket,
-    },
-    Test {
-        name: "running::the_log_of_a_killed_daemon_is_readable_up_to_the_end",
-        tools: &[],
-        body: log_after_kill,
-    },
-    Test {
-        name: "running::the_log_of_a_daemon_told_to_end_ends_with_bye",
-        tools: &[],
-        body: log_after_term,
-    },
-    Test {
-        name: "running::the_dashboard_is_served_from_the_binary_alone",
-        tools: &[],
-        body: dashboard,
-    },
-];
+tests! {
+    running::check_says_what_is_measured_and_how;
+    running::list_names_every_component_with_functions_of_this_kernel = list;
+    running::no_program_is_left_in_the_kernel_after_sigterm;
+    running::info_and_snapshot_agree_on_rows_and_cpus;
+    running::a_websocket_says_hello_then_every_snapshot_then_bye = websocket;
+    running::the_log_of_a_killed_daemon_is_readable_up_to_the_end;
+    running::the_log_of_a_daemon_told_to_end_ends_with_bye;
+    running::the_dashboard_is_served_from_the_binary_alone;
+}
 
-fn check() -> Result<()> {
+fn check_says_what_is_measured_and_how() -> Result<()> {
     let (status, out, err) = daemon::run_to_end(&["check"])?;
     ensure!(status.success(), "netto check gave {status}: {out}{err}");
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
@@ -124,7 +92,7 @@ pub fn attached_at(pid: u32) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(attached)
 }
 
-fn nothing_left() -> Result<()> {
+fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let own = programs_of(daemon.process.pid())?;
     let named: Vec<(u32, String)> = ProgInfoIter::default()
@@ -148,7 +116,7 @@ fn nothing_left() -> Result<()> {
     })
 }
 
-fn rows() -> Result<()> {
+fn info_and_snapshot_agree_on_rows_and_cpus() -> Result<()> {
     let daemon = Shared::take()?;
     let info = daemon.info()?;
     let slugs: Vec<&str> = info.components.iter().map(|c| c.slug.as_str()).collect();
@@ -286,7 +254,7 @@ fn with_log(path: &Path, snapshots: u64) -> Result<Daemon> {
     Ok(daemon)
 }
 
-fn log_after_kill() -> Result<()> {
+fn the_log_of_a_killed_daemon_is_readable_up_to_the_end() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("netto.log");
     let mut daemon = with_log(&path, 10)?;
@@ -304,7 +272,7 @@ fn log_after_kill() -> Result<()> {
     Ok(())
 }
 
-fn log_after_term() -> Result<()> {
+fn the_log_of_a_daemon_told_to_end_ends_with_bye() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("netto.log");
     with_log(&path, 6)?.terminate()?;
@@ -318,7 +286,7 @@ fn log_after_term() -> Result<()> {
     Ok(())
 }
 
-fn dashboard() -> Result<()> {
+fn the_dashboard_is_served_from_the_binary_alone() -> Result<()> {
     let daemon = Shared::take()?;
     let page = http::get_ok(daemon.at, "/")?;
     ensure!(page.body.contains("<!doctype html"), "{}", page.body);

@@ -10,29 +10,17 @@ use anyhow::Result;
 use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "sends::a_bulk_stream_is_mostly_copied",
-        tools: &["ip"],
-        body: bulk,
-    },
-    Test {
-        name: "sends::small_datagrams_are_udp_ip_and_driver",
-        tools: &["ip"],
-        body: datagrams,
-    },
-    Test {
-        name: "sends::rules_and_queues_on_the_way_out_show_as_such",
-        tools: &["ip", "nft", "tc"],
-        body: filters,
-    },
-];
+tests! {
+    sends::a_bulk_stream_is_mostly_copied ["ip"];
+    sends::small_datagrams_are_udp_ip_and_driver ["ip"];
+    sends::rules_and_queues_on_the_way_out_show_as_such ["ip", "nft", "tc"];
+}
 
 /// Copying was 68 % of a bulk send and 85 % of a bulk receive over loopback; over
 /// veth with pacing timers to arm 30 and 60 %.
-fn bulk() -> Result<()> {
+fn a_bulk_stream_is_mostly_copied() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
@@ -45,7 +33,7 @@ fn bulk() -> Result<()> {
     cost.is_absent("send_datagram", 0.01)
 }
 
-fn datagrams() -> Result<()> {
+fn small_datagrams_are_udp_ip_and_driver() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     for to in [network.right_v4, network.right_v6] {
@@ -66,7 +54,7 @@ fn datagrams() -> Result<()> {
     Ok(())
 }
 
-fn filters() -> Result<()> {
+fn rules_and_queues_on_the_way_out_show_as_such() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;

@@ -17,25 +17,13 @@ use crate::groups::Group;
 use crate::guest;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "slowest::a_softirq_of_known_length_has_its_cpu_part_and_owners",
-        tools: &["ip"],
-        body: known,
-    },
-    Test {
-        name: "slowest::without_owners_the_interrupted_process_is_known_and_the_cause_is_not",
-        tools: &["ip"],
-        body: without_owners,
-    },
-    Test {
-        name: "slowest::where_softirqs_are_sampled_there_is_no_list_but_a_reason",
-        tools: &[],
-        body: sampled,
-    },
-];
+tests! {
+    slowest::a_softirq_of_known_length_has_its_cpu_part_and_owners ["ip"];
+    slowest::without_owners_the_interrupted_process_is_known_and_the_cause_is_not ["ip"];
+    slowest::where_softirqs_are_sampled_there_is_no_list_but_a_reason;
+}
 
 const PORT: u16 = 6001;
 /// Packets of a burst: one softirq takes them all, and ends before the kernel would end it.
@@ -141,7 +129,7 @@ impl Bursts {
     }
 }
 
-fn known() -> Result<()> {
+fn a_softirq_of_known_length_has_its_cpu_part_and_owners() -> Result<()> {
     let begun = SystemTime::now();
     let bursts = Bursts::new()?;
     let mut followed = Followed::start_with(&often("cgroup"))?;
@@ -166,7 +154,7 @@ fn known() -> Result<()> {
     Ok(())
 }
 
-fn without_owners() -> Result<()> {
+fn without_owners_the_interrupted_process_is_known_and_the_cause_is_not() -> Result<()> {
     let bursts = Bursts::new()?;
     let mut followed = Followed::start_with(&often("none"))?;
     cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
@@ -180,7 +168,7 @@ fn without_owners() -> Result<()> {
     Ok(())
 }
 
-fn sampled() -> Result<()> {
+fn where_softirqs_are_sampled_there_is_no_list_but_a_reason() -> Result<()> {
     let daemon = Daemon::start(&["--method", "sampling"])?;
     let info = daemon.info()?;
     let own = info.instruments.iter().find(|own| own.name == "slowest");

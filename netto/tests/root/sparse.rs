@@ -10,13 +10,11 @@ use metrics_common::{Info, Snapshot};
 use crate::follow::Followed;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "sparse::little_traffic_is_split_as_much_traffic_is",
-    tools: &["ip"],
-    body: little_traffic,
-}];
+tests! {
+    sparse::little_traffic_is_split_as_much_traffic_is ["ip"];
+}
 
 const SETTLE: Duration = Duration::from_millis(500);
 const BUSY: Duration = Duration::from_secs(3);
@@ -32,7 +30,7 @@ const MOST_PER_INTERVAL: f64 = 2.5;
 
 /// Intervals of 100 ms with a datagram every half a millisecond: about one sample on
 /// each CPU in each, as in the default interval at a fifth of the traffic.
-fn little_traffic() -> Result<()> {
+fn little_traffic_is_split_as_much_traffic_is() -> Result<()> {
     let network = Network::direct()?;
     let to = format!("{}:5201", network.right_v4);
     let mut daemon = Followed::start()?;

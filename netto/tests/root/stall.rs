@@ -16,14 +16,12 @@ use crate::follow::Followed;
 use crate::groups::Group;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 use crate::{cpus, guest, traffic};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "stall::of_a_busy_loop_is_what_it_misses_of_its_own_time",
-    tools: &["ip", "tc"],
-    body: busy_loop,
-}];
+tests! {
+    stall::of_a_busy_loop_is_what_it_misses_of_its_own_time ["ip", "tc"];
+}
 
 const BURN_NS: &str = "500000";
 const PER_SECOND: &str = "400";
@@ -76,7 +74,7 @@ fn read(told: &str) -> Result<Seen> {
     Ok(Seen { ran, gaps, count })
 }
 
-fn busy_loop() -> Result<()> {
+fn of_a_busy_loop_is_what_it_misses_of_its_own_time() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let count = cpus::count()?;
     if guest::is_one() && count > 1 {

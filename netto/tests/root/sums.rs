@@ -11,25 +11,13 @@ use crate::child::Owned;
 use crate::daemon::Shared;
 use crate::lab::Network;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "sums::parts_add_up_to_their_whole_and_no_cpu_works_longer_than_time_passes",
-        tools: &["ip", "bridge"],
-        body: every_snapshot,
-    },
-    Test {
-        name: "sums::counters_never_exceed_the_time_since_the_start",
-        tools: &["ip"],
-        body: counters,
-    },
-    Test {
-        name: "sums::an_unavailable_component_has_a_reason_and_no_number",
-        tools: &[],
-        body: unavailable,
-    },
-];
+tests! {
+    sums::parts_add_up_to_their_whole_and_no_cpu_works_longer_than_time_passes ["ip", "bridge"];
+    sums::counters_never_exceed_the_time_since_the_start ["ip"];
+    sums::an_unavailable_component_has_a_reason_and_no_number;
+}
 
 /// Snapshots that are looked at, and for how long at most.
 const WATCHED: usize = 30;
@@ -49,7 +37,7 @@ fn stress(direct: &Network, bridged: &Network) -> Result<Vec<Owned>> {
     Ok(all)
 }
 
-fn every_snapshot() -> Result<()> {
+fn parts_add_up_to_their_whole_and_no_cpu_works_longer_than_time_passes() -> Result<()> {
     let (direct, bridged) = (Network::direct()?, Network::bridged()?);
     let daemon = Shared::take()?;
     let info = daemon.info()?;
@@ -139,7 +127,7 @@ fn check(info: &Info, snapshot: &Value) -> Result<()> {
     Ok(())
 }
 
-fn counters() -> Result<()> {
+fn counters_never_exceed_the_time_since_the_start() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Shared::take()?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
@@ -163,7 +151,7 @@ fn counters() -> Result<()> {
     Ok(())
 }
 
-fn unavailable() -> Result<()> {
+fn an_unavailable_component_has_a_reason_and_no_number() -> Result<()> {
     let daemon = Shared::take()?;
     let info = daemon.info()?;
     let snapshot = daemon.snapshot()?;

@@ -15,20 +15,12 @@ use crate::follow::Followed;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "sweep::figures_hold_from_few_packets_to_the_most_and_back",
-        tools: &["ip"],
-        body: figures_hold,
-    },
-    Test {
-        name: "sweep::where_the_budget_leaves_few_samples_intervals_say_so",
-        tools: &["ip"],
-        body: few_samples_hold,
-    },
-];
+tests! {
+    sweep::figures_hold_from_few_packets_to_the_most_and_back ["ip"];
+    sweep::where_the_budget_leaves_few_samples_intervals_say_so ["ip"];
+}
 
 /// Time of each packet in the burning program.
 pub const BURN_NS: u64 = 5_000;
@@ -270,7 +262,7 @@ pub fn seen(daemon: &mut Followed, switches: &mut Switches, truth: &Truth) -> Re
     }
 }
 
-fn figures_hold() -> Result<()> {
+fn figures_hold_from_few_packets_to_the_most_and_back() -> Result<()> {
     let switches = hold_at("1", &STEPS)?;
     let (slug, count) = switches.most();
     ensure!(
@@ -280,7 +272,7 @@ fn figures_hold() -> Result<()> {
     Ok(())
 }
 
-fn few_samples_hold() -> Result<()> {
+fn where_the_budget_leaves_few_samples_intervals_say_so() -> Result<()> {
     hold_at("0.1", &STEPS_OF_FEW_SAMPLES).map(drop)
 }
 

@@ -14,50 +14,18 @@ use crate::daemon;
 use crate::lab::{Namespace, Network};
 use crate::latency::kernels_count;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "synth::what_arrives_is_what_the_file_has_byte_by_byte",
-        tools: &["ip", "tcpdump"],
-        body: arrives,
-    },
-    Test {
-        name: "synth::tcpdump_finds_every_checksum_right",
-        tools: &["tcpdump"],
-        body: checksums,
-    },
-    Test {
-        name: "synth::tshark_finds_checksums_and_sequence_right_with_and_without_a_vlan",
-        tools: &["tshark"],
-        body: dissected,
-    },
-    Test {
-        name: "synth::packets_leave_at_their_times_and_not_before",
-        tools: &["ip", "tcpdump"],
-        body: times,
-    },
-    Test {
-        name: "synth::an_interface_of_the_hosts_own_network_is_refused",
-        tools: &["ip", "unshare"],
-        body: refused,
-    },
-    Test {
-        name: "synth::via_a_neighbour_packets_reach_its_whole_stack",
-        tools: &["ip"],
-        body: via_a_neighbour,
-    },
-    Test {
-        name: "synth::sigint_ends_it_with_the_report",
-        tools: &["ip"],
-        body: interrupted,
-    },
-    Test {
-        name: "synth::rates_beside_tcpreplay",
-        tools: &["ip", "tcpreplay"],
-        body: rates,
-    },
-];
+tests! {
+    synth::what_arrives_is_what_the_file_has_byte_by_byte ["ip", "tcpdump"] = arrives;
+    synth::tcpdump_finds_every_checksum_right ["tcpdump"] = checksums;
+    synth::tshark_finds_checksums_and_sequence_right_with_and_without_a_vlan ["tshark"] = dissected;
+    synth::packets_leave_at_their_times_and_not_before ["ip", "tcpdump"] = times;
+    synth::an_interface_of_the_hosts_own_network_is_refused ["ip", "unshare"] = refused;
+    synth::via_a_neighbour_packets_reach_its_whole_stack ["ip"] = via_a_neighbour;
+    synth::sigint_ends_it_with_the_report ["ip"] = interrupted;
+    synth::rates_beside_tcpreplay ["ip", "tcpreplay"] = rates;
+}
 
 const LIMIT: Duration = Duration::from_secs(20);
 const FLOWS: u64 = 300;

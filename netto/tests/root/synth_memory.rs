@@ -10,13 +10,11 @@ use serde_json::Value;
 
 use crate::child::{self, Owned};
 use crate::daemon;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "synth_memory::half_a_million_flows_at_once_and_records_without_end",
-    tools: &[],
-    body: half_a_million,
-}];
+tests! {
+    synth_memory::half_a_million_flows_at_once_and_records_without_end;
+}
 
 const UNDER_WAY: u64 = 500_000;
 /// Records that come and go meanwhile, and after how many of them memory is looked at.
@@ -51,7 +49,7 @@ fn resident_mib(process: &Owned) -> Result<u64> {
     Ok(kib / 1024)
 }
 
-fn half_a_million() -> Result<()> {
+fn half_a_million_flows_at_once_and_records_without_end() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pipe = folder.path().join("records").to_string_lossy().into_owned();
     child::run(Command::new("mkfifo").arg(&pipe))?;

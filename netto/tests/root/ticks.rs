@@ -17,35 +17,16 @@ use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::programs::by_kernel;
 use crate::traffic;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "ticks::no_timer_is_armed_for_their_samples",
-        tools: &["ip"],
-        body: no_timer,
-    },
-    Test {
-        name: "ticks::no_more_samples_are_taken_than_were_asked_for",
-        tools: &["ip"],
-        body: fewer,
-    },
-    Test {
-        name: "ticks::a_tc_program_has_the_share_that_the_kernel_says_it_ran",
-        tools: &["ip"],
-        body: tc,
-    },
-    Test {
-        name: "ticks::they_split_the_rx_softirq_nearly_as_perfs_clock_does",
-        tools: &["ip"],
-        body: as_perf_does,
-    },
-    Test {
-        name: "ticks::beside_perfs_clocks_too_sampled_softirqs_and_a_tc_program_are_within_their_intervals",
-        tools: &["ip", "perf"],
-        body: || [0, 2].into_iter().try_for_each(beside_perf),
-    },
-];
+tests! {
+    ticks::no_timer_is_armed_for_their_samples ["ip"];
+    ticks::no_more_samples_are_taken_than_were_asked_for ["ip"];
+    ticks::a_tc_program_has_the_share_that_the_kernel_says_it_ran ["ip"];
+    ticks::they_split_the_rx_softirq_nearly_as_perfs_clock_does ["ip"];
+    ticks::beside_perfs_clocks_too_sampled_softirqs_and_a_tc_program_are_within_their_intervals ["ip", "perf"]
+        = || [0, 2].into_iter().try_for_each(beside_perf);
+}
 
 const SETTLE: Duration = Duration::from_secs(1);
 /// Until a tick takes a stack, on a busy host.
@@ -101,7 +82,7 @@ fn events_of(pid: u32) -> Result<usize> {
     Ok(events)
 }
 
-fn no_timer() -> Result<()> {
+fn no_timer_is_armed_for_their_samples() -> Result<()> {
     let network = Network::direct()?;
     let mut ticks = by_ticks()?;
     let perf = Daemon::start(&["--sampler", "perf"])?;
@@ -130,7 +111,7 @@ fn no_timer() -> Result<()> {
     Ok(())
 }
 
-fn fewer() -> Result<()> {
+fn no_more_samples_are_taken_than_were_asked_for() -> Result<()> {
     let network = Network::direct()?;
     let hz = SELDOM_HZ.to_string();
     let mut ticks = by_ticks_and(&["--frequency", &hz])?;
@@ -174,7 +155,7 @@ fn part(info: &Info, sum: &Snapshot, slug: &str) -> Result<(f64, f64)> {
     Ok((time_ns as f64, (high - low) as f64 / 2.0))
 }
 
-fn tc() -> Result<()> {
+fn a_tc_program_has_the_share_that_the_kernel_says_it_ran() -> Result<()> {
     const PART: &str = "tc_classify";
     needs_kernel(6, 6, "tcx")?;
     let network = Network::direct()?;
@@ -272,7 +253,7 @@ fn beside_perf(clocks: usize) -> Result<()> {
 }
 
 /// Both daemons time the softirq, and split it by different samples.
-fn as_perf_does() -> Result<()> {
+fn they_split_the_rx_softirq_nearly_as_perfs_clock_does() -> Result<()> {
     let network = Network::direct()?;
     let mut ticks = by_ticks()?;
     let mut perf = Followed::start_with(&["--sampler", "perf"])?;
