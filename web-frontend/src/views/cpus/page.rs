@@ -200,6 +200,7 @@ impl HeatMap {
         if fresh {
             self.paint(dom, &map, dark)?;
             self.draw_names(dom, &map)?;
+            draw_times(dom, &map, width)?;
             draw_scale(dom, &map, look)?;
             self.describe(scene, &map, component)?;
             self.drawn = Some((map, width, look));
@@ -352,6 +353,22 @@ fn said(basis: Basis, ratio: f64) -> String {
         Basis::Host => format!("{value} of that CPU"),
         _ => value,
     }
+}
+
+/// The time axis below the map.
+fn draw_times(dom: &Dom, map: &Map, width: u32) -> Result<(), JsValue> {
+    let plot = PlotArea::of((width, 0));
+    let most = (width / 72).max(1) as usize;
+    let mut html = String::new();
+    for (at, text) in timeline::ticks(&map.frame, most, dom.clock_offset_ms()) {
+        let x = plot.x_of(&map.frame, at);
+        // Labels that an edge would cut are omitted.
+        if x > f64::from(LEFT_PX) + 14.0 && x < f64::from(plot.right) - 22.0 {
+            let _ = write!(html, "<span style=\"left:{x:.0}px\">{text}</span>");
+        }
+    }
+    dom.element("heat-times")?.set_inner_html(&html);
+    Ok(())
 }
 
 fn draw_scale(dom: &Dom, map: &Map, (dark, basis): (bool, Basis)) -> Result<(), JsValue> {

@@ -2,7 +2,7 @@
 
 use metrics_common::history::History;
 use metrics_common::latency::Point;
-use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, time};
+use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, power_text, time};
 use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
@@ -135,7 +135,7 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
         let every = (end - first).div_ceil(6).max(1);
         for power in (first..end).step_by(every) {
             let y = plot.y((power - first) as f64, rows);
-            let text = time(power_begin_ns(power));
+            let text = power_text(power);
             area.draw(&Text::new(
                 text,
                 (plot.left - 4, y - 4),
@@ -143,7 +143,9 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
             ))?;
         }
         draw_times(area, plot, theme, &heat.frame, heat.offset_ms, false)?;
-        for percentile in &heat.percentiles {
+        // The median is thin, the 99th percentile thick; each is named at its end.
+        for ((percentile, name), width) in heat.percentiles.iter().zip(["p50", "p99"]).zip([1, 2]) {
+            let mut end = None;
             for steps in stretches(percentile.len(), |step| percentile[step].is_some()) {
                 let at = |step: usize| {
                     let middle = heat.frame.step_begin_ms(step) + heat.frame.step_ms / 2.0;
@@ -151,7 +153,15 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
                     (x, heat.y(&plot, percentile[step].unwrap_or(0.0)))
                 };
                 let points: Vec<(i32, i32)> = steps.map(at).collect();
-                area.draw(&PathElement::new(points, rgb(theme.muted).stroke_width(1)))?;
+                end = points.last().copied();
+                area.draw(&PathElement::new(
+                    points,
+                    rgb(theme.muted).stroke_width(width),
+                ))?;
+            }
+            if let Some((x, y)) = end {
+                let label = label_style(theme, HPos::Right);
+                area.draw(&Text::new(name, (x - 2, y - 9), label))?;
             }
         }
         Ok(())
