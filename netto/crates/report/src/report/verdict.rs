@@ -1,7 +1,7 @@
 //! The head of a report: the three answers about the whole span, by the code of page and terminal.
 //! Pure.
 
-use metrics_common::verdict::{self, Course, Evidence, Figures, Leader, NETWORK, Named, Verdict};
+use metrics_common::verdict::{self, Evidence, Figures, Leader, NETWORK, Named, Verdict};
 use netto_offline::summary::{ComponentSummary, Outcome, Summary};
 use serde::Serialize;
 
@@ -56,7 +56,10 @@ impl Answers {
             largest_part: figures.leader,
             causes_most: whose.causes,
             pays_most: whose.pays,
-            latency_goes_up: latency.ok().as_ref().map(Course::goes_up),
+            latency_goes_up: latency
+                .ok()
+                .filter(|course| course.has_cost_changed)
+                .map(|course| course.goes_up()),
             lines,
         })
     }
