@@ -42,7 +42,7 @@ impl Evidence {
     }
 
     /// Whether latency goes up with cost, or why that is unknown.
-    pub fn latency(&self) -> Result<Course, String> {
+    pub fn course(&self) -> Result<Course, String> {
         match &self.info {
             Some(info) => self.courses.found(info),
             None => Err("there is no interval".to_owned()),

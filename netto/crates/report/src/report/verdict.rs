@@ -16,8 +16,8 @@ pub(super) struct Answers {
     causes_most: Option<Named>,
     /// The owner that pays most for others.
     pays_most: Option<Named>,
-    /// Whether latency goes up with cost; absent where that is unknown.
-    latency_goes_up: Option<bool>,
+    /// Whether packets wait longer when networking costs more; absent where that is unknown.
+    waits_go_up: Option<bool>,
     #[serde(skip)]
     pub(super) lines: [String; 3],
 }
@@ -48,15 +48,15 @@ impl Answers {
             whose: evidence.whose(cpus),
         };
         let verdict = figures.judge(None);
-        let latency = evidence.latency();
-        let lines = verdict::lines(&figures, &verdict, &latency);
+        let course = evidence.course();
+        let lines = verdict::lines(&figures, &verdict, &course);
         let whose = figures.whose.unwrap_or_default();
         Some(Answers {
             verdict,
             largest_part: figures.leader,
             causes_most: whose.causes,
             pays_most: whose.pays,
-            latency_goes_up: latency
+            waits_go_up: course
                 .ok()
                 .filter(|course| course.has_cost_changed)
                 .map(|course| course.goes_up()),
