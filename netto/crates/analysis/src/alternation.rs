@@ -101,6 +101,7 @@ mod tests {
         assert!(!own.is_in_windows());
         own.end_interval(0.0, 0.01, second(now_s + 11));
         own.fail(second(now_s + 11));
+        own.end_interval(0.0, 0.01, second(now_s + 40));
         own.end_interval(0.0, 0.01, second(now_s + 41));
         assert!(
             own.may_open(second(now_s + 41)),
