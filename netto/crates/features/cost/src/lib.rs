@@ -242,7 +242,7 @@ impl NetworkCost {
 /// ratio, so that small changes give no new remark.
 fn note_of(correction: Correction) -> String {
     format!(
-        "Softirqs are timed in a part of each second: the time of RX softirqs is their number times \
+        "Softirqs are timed in a part of the time: the time of RX softirqs is their number times \
          their mean length in it; the sampled time of others is multiplied by {:.2}, a ratio \
          measured in it, too.",
         (20.0 * correction.ratio).round() / 20.0
