@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
@@ -37,7 +36,7 @@ use netto_pipeline::metrics_collector::{
 use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
-use netto_pipeline::trace_analyzer::{Orders, SnapshotSource, StackSource, TraceAnalyzer};
+use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use netto_sys::{descriptors, memory, system};
 
 mod signals;
@@ -210,21 +209,21 @@ impl Prepared {
                  --web.config.file adds a password"
             );
         }
-        let (thread, analyzer) = TraceAnalyzer::launch(
+        let (arbiter, analyzer) = TraceAnalyzer::launch(
             source,
             info,
             period,
             running.collector.clone(),
             attention,
             &running.supervisor,
-        )?;
+        );
         if let Some(hangups) = hangups {
             let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
             let analyzer = analyzer.clone();
             let take_up = signals::take_up(hangups, logger, analyzer, features, config, reread);
             actix::spawn(take_up);
         }
-        running.analyzer = Some((thread, analyzer));
+        running.analyzer = Some((arbiter, analyzer));
         actix::spawn(async {
             tokio::time::sleep(SETTLED).await;
             memory::give_back();
@@ -395,7 +394,7 @@ struct Running {
     #[cfg(feature = "otlp")]
     otlp: Option<(Arbiter, Addr<OtlpLogger>)>,
     server: actix_web::dev::ServerHandle,
-    analyzer: Option<(JoinHandle<()>, Orders)>,
+    analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
 }
 
 impl Running {
@@ -407,9 +406,9 @@ impl Running {
     /// If the log file could not be finished in time.
     async fn end(self, reason: String) -> anyhow::Result<()> {
         self.supervisor.begin_end();
-        if let Some((thread, analyzer)) = self.analyzer {
-            analyzer.finish();
-            join(|| thread.join()).await;
+        if let Some((arbiter, analyzer)) = self.analyzer {
+            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.send(trace_analyzer::Finish)).await;
+            join(arbiter).await;
         }
         let _ = timeout(
             SHUTDOWN_TIMEOUT,
@@ -422,7 +421,7 @@ impl Running {
                 .await
                 .is_ok()
             {
-                stop(arbiter).await;
+                join(arbiter).await;
             } else {
                 finished = Err(anyhow!(
                     "the log file's disk does not answer; the end of the log is missing"
@@ -433,7 +432,7 @@ impl Running {
         if let Some((arbiter, logger)) = self.otlp {
             // A receiver that does not answer is no reason to fail: it may never have been there.
             let _ = timeout(SHUTDOWN_TIMEOUT, logger.send(Shutdown(reason))).await;
-            stop(arbiter).await;
+            join(arbiter).await;
         }
         let _ = timeout(SHUTDOWN_TIMEOUT, self.prometheus.send(prometheus::Finish)).await;
         if timeout(SHUTDOWN_TIMEOUT, self.server.stop(true))
@@ -446,20 +445,12 @@ impl Running {
     }
 }
 
-/// Ends an arbiter's thread, unless it is stuck.
-async fn stop(arbiter: Arbiter) {
+/// Ends a thread, unless it is stuck.
+async fn join(arbiter: Arbiter) {
     arbiter.stop();
-    join(|| arbiter.join()).await;
-}
-
-/// Waits for the end of a thread, unless it is stuck.
-async fn join<T>(thread: impl FnOnce() -> T + Send + 'static) {
     let (joined, done) = tokio::sync::oneshot::channel();
     // Not a blocking task of the runtime: that one would be waited for without end.
-    let join = move || {
-        let _ = thread();
-        joined.send(())
-    };
+    let join = move || joined.send(arbiter.join().is_ok());
     if std::thread::Builder::new().spawn(join).is_ok() {
         let _ = timeout(SHUTDOWN_TIMEOUT, done).await;
     }

@@ -9,8 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::Config;
 use netto_feature::instruments::Feature;
 use netto_log::file_logger::{FileLogger, Reopen};
-use netto_pipeline::options::FeatureOptions;
-use netto_pipeline::trace_analyzer::Orders;
+use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
 /// Reads the settings again, as far as they are in a file.
 pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send>;
@@ -45,7 +44,7 @@ pub fn hangups() -> anyhow::Result<Signal> {
 pub async fn take_up(
     mut hangups: Signal,
     logger: Option<Addr<FileLogger>>,
-    analyzer: Orders,
+    analyzer: Addr<TraceAnalyzer>,
     features: &[Feature],
     begun_with: Config,
     reread: Option<Reread>,
@@ -55,8 +54,8 @@ pub async fn take_up(
             logger.do_send(Reopen);
         }
         let found = reread.as_ref().map(|reread| reread());
-        if let Some(options) = found.and_then(|found| reload(features, &begun_with, found)) {
-            analyzer.reload(options);
+        if let Some(reload) = found.and_then(|found| reload(features, &begun_with, found)) {
+            analyzer.do_send(reload);
         }
     }
 }
@@ -66,7 +65,7 @@ fn reload(
     features: &[Feature],
     begun_with: &Config,
     found: Result<Config, String>,
-) -> Option<FeatureOptions> {
+) -> Option<Reload> {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
@@ -87,5 +86,5 @@ fn reload(
         let names = names.join(", ");
         tracing::warn!("SIGHUP: only changes to {names} take effect; restart netto for the others");
     }
-    Some(options)
+    Some(Reload(options))
 }

@@ -1,20 +1,19 @@
-//! Sets the pace: every user period, or every few on a quiet host that nobody reads, it drains the
-//! measurement into one snapshot and sends that, in one message, to the collector.
+//! The actor that sets the pace: every user period, or every few on a quiet host that nobody reads,
+//! it drains the measurement into one snapshot and sends that, in one message, to the collector.
 //!
 //! It owns the snapshot source and a thread of its own, because draining reads memory and files and
-//! must not wait for a socket. The thread waits for the end of the period itself: a runtime's timer
-//! takes two wake-ups for it. It answers no client's request, and never reads a snapshot's content.
+//! must not wait for a socket. It answers no client's request, and never reads a snapshot's
+//! content.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use actix::Addr;
-use anyhow::Context as _;
+use actix::prelude::*;
+use futures_util::stream;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::attention::{Attention, Stretch};
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
@@ -117,33 +116,11 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
     }
 }
 
-/// The analyzer's side of what others want of it.
-#[derive(Debug, Clone)]
-pub struct Orders(Sender<Order>);
-
-#[derive(Debug)]
-enum Order {
-    Reload(FeatureOptions),
-    Finish,
-}
-
-impl Orders {
-    /// Changes the options of features.
-    pub fn reload(&self, options: FeatureOptions) {
-        // Its end was reported; this is no second cause.
-        let _ = self.0.send(Order::Reload(options));
-    }
-
-    /// Asks the analyzer to end; once its thread has ended, no further snapshot is made.
-    pub fn finish(&self) {
-        let _ = self.0.send(Order::Finish);
-    }
-}
-
-/// See the head of this file.
+/// The actor; see the head of this file.
 pub struct TraceAnalyzer {
     source: Box<dyn SnapshotSource>,
     info: Arc<Info>,
+    period: Duration,
     collector: Addr<MetricsCollector>,
     attention: Attention,
     stretch: Stretch,
@@ -154,9 +131,6 @@ pub struct TraceAnalyzer {
 
 impl TraceAnalyzer {
     /// Starts the analyzer on a thread of its own.
-    ///
-    /// # Errors
-    /// If there can be no further thread.
     pub fn launch(
         source: Box<dyn SnapshotSource>,
         info: Arc<Info>,
@@ -164,55 +138,62 @@ impl TraceAnalyzer {
         collector: Addr<MetricsCollector>,
         attention: Attention,
         supervisor: &Supervisor,
-    ) -> anyhow::Result<(JoinHandle<()>, Orders)> {
-        let mut analyzer = TraceAnalyzer {
+    ) -> (Arbiter, Addr<TraceAnalyzer>) {
+        let arbiter = Arbiter::new();
+        let analyzer = TraceAnalyzer {
             source,
             info,
+            period,
             collector,
             attention,
             stretch: Stretch::of(period),
             places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
             watch: supervisor.watch(Part::TraceAnalyzer),
         };
-        let (orders, incoming) = channel();
-        let thread = std::thread::Builder::new()
-            .name("analyzer".to_owned())
-            .spawn(move || analyzer.run(period, &incoming))
-            .context("cannot start the analyzer's thread")?;
-        Ok((thread, Orders(orders)))
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |_| analyzer);
+        (arbiter, address)
     }
+}
 
-    fn run(&mut self, period: Duration, orders: &Receiver<Order>) {
-        let mut due = Instant::now() + period;
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            match orders.recv_timeout(left) {
-                Ok(Order::Reload(options)) => self.source.reload(options),
-                Ok(Order::Finish) | Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Err(cause) = self.end_period() {
-                        self.watch.fail(cause);
-                        return;
-                    }
-                    if !self.collector.connected() {
-                        // The collector has reported its own end; this is no second cause.
-                        break;
-                    }
-                    due = following(due, period, Instant::now());
-                }
-            }
-        }
-        self.watch.settle();
+/// The end of a user period.
+struct Tick;
+
+impl Actor for TraceAnalyzer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut interval = interval_at(Instant::now() + self.period, self.period);
+        // After a stall one snapshot covers the whole gap; a burst would add nothing.
+        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ctx.add_stream(stream::unfold(interval, |mut interval| async move {
+            interval.tick().await;
+            Some((Tick, interval))
+        }));
     }
+}
 
-    fn end_period(&mut self) -> anyhow::Result<()> {
+impl StreamHandler<Tick> for TraceAnalyzer {
+    fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
         let is_read = self.attention.take();
         if self.stretch.goes_on(is_read, || self.source.is_quiet()) {
-            return Ok(());
+            return;
         }
-        let step = self.source.next_step()?;
+        let step = match self.source.next_step() {
+            Ok(step) => step,
+            Err(cause) => {
+                self.watch.fail(cause);
+                ctx.stop();
+                return;
+            }
+        };
         if let Some(info) = step.info {
             self.info = Arc::new(info);
+        }
+        if !self.collector.connected() {
+            // The collector has reported its own end; this is no second cause.
+            self.watch.settle();
+            ctx.stop();
+            return;
         }
         if let Some(past) = step.past
             && let Some(place) = self.place()
@@ -232,9 +213,10 @@ impl TraceAnalyzer {
                 place,
             });
         }
-        Ok(())
     }
+}
 
+impl TraceAnalyzer {
     /// A free slot for a snapshot in flight to the collector.
     ///
     /// The mailbox's capacity cannot serve for this: clients send requests there, too, and must not
@@ -248,26 +230,29 @@ impl TraceAnalyzer {
     }
 }
 
-/// The end of the period under way, one of which ended at `due`. After a stall one snapshot covers
-/// the whole gap; a burst would add nothing.
-fn following(due: Instant, period: Duration, now: Instant) -> Instant {
-    let period = period.max(Duration::from_millis(1));
-    let late = now.saturating_duration_since(due).as_nanos() % period.as_nanos();
-    let left = period - Duration::from_nanos(late as u64);
-    now.max(due) + left
+/// Changes the options of features.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Reload(pub FeatureOptions);
+
+impl Handler<Reload> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, reload: Reload, _: &mut Self::Context) {
+        self.source.reload(reload.0);
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Asks the analyzer to end; after the answer, no further snapshot is made.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Finish;
 
-    #[test]
-    fn a_period_ends_at_the_same_pace_after_a_stall_and_none_is_made_up_for() {
-        let begun = Instant::now();
-        let at = |ms: u64| begun + Duration::from_millis(ms);
-        let next = |now: u64| following(at(500), Duration::from_millis(500), at(now));
-        assert_eq!([next(500), next(503), next(999)], [at(1_000); 3]);
-        assert_eq!([next(1_000), next(1_001)], [at(1_500); 2]);
-        assert_eq!(next(61_200), at(61_500));
+impl Handler<Finish> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, _: Finish, ctx: &mut Self::Context) {
+        self.watch.settle();
+        ctx.stop();
     }
 }
