@@ -74,10 +74,12 @@ pub struct Lead {
 
 /// The answers beside the verdict: where, whose, and whether packets wait longer.
 pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) -> [Lead; 4] {
-    let said = |named: &Named| {
+    let say = |named: &Named, basis: Basis| {
         let amount = Amount::of_share(named.share_ratio, figures.cpus);
         format!("{} {}", named.label, basis.say(amount))
     };
+    // In CPUs, as the verdict says what an owner loses.
+    let said = |named: &Named| say(named, Basis::Cpus);
     let lead = |id, found: Result<String, String>| Lead {
         id,
         is_unknown: found.is_err(),
@@ -89,7 +91,7 @@ pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) 
         Ok(named(whose).as_ref().map_or("nobody".to_owned(), said))
     };
     let leader = figures.leader.as_ref();
-    let part = leader.map_or("none".to_owned(), |leader| said(&leader.named));
+    let part = leader.map_or("none".to_owned(), |leader| say(&leader.named, basis));
     [
         Lead {
             act: leader.map(|leader| Action::About(leader.component.clone())),
