@@ -3,6 +3,8 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use crate::text::percent;
+
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -28,10 +30,10 @@ impl Estimated {
 
     /// One sentence for people.
     pub fn sentence(&self, what: &str) -> String {
-        let share = self.counted_ns as f64 / self.ns.max(1) as f64 * 100.0;
+        let share = percent(self.counted_ns as f64 / self.ns.max(1) as f64);
         let margin = self.margin_ratio().map(|margin| margin * 100.0);
         let margin = margin.map_or(String::new(), |margin| format!(", ± {margin:.0} % in all"));
-        format!("{what} are estimated: they were counted for {share:.1} % of the time{margin}.")
+        format!("{what} are estimated: they were counted for {share} of the time{margin}.")
     }
 
     /// Adds what a later interval says.
