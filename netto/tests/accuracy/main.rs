@@ -326,10 +326,21 @@ fn root_tests() -> BTreeSet<String> {
     let paths = entries.map(|entry| entry.unwrap().path());
     for path in paths.filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(path).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("name: \""));
-        names.extend(lines.filter_map(|rest| Some(rest.strip_suffix("\",")?.to_owned())));
+        names.extend(text.lines().filter_map(|line| named_by(line.trim())));
     }
     names
+}
+
+/// The test that a line names: `name: "theme::statement",`, or `theme::statement […];` in `tests!`.
+fn named_by(line: &str) -> Option<String> {
+    let name = match line.strip_prefix("name: \"") {
+        Some(rest) => rest.strip_suffix("\",")?,
+        None => line.trim_end_matches(';').split(' ').next()?,
+    };
+    let is_name = |part: &str| {
+        let mut letters = part.bytes();
+        letters.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let (theme, statement) = name.split_once("::")?;
+    (is_name(theme) && is_name(statement)).then(|| name.to_owned())
 }

@@ -17,7 +17,7 @@ use super::{http, trial};
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// An option of [`Browser::start`]: tall, because the page does not draw views out of sight.
-pub const TALL_WINDOW: &str = "--window-size=1400,3200";
+pub const TALL_WINDOW: &str = "--window-size=1400,4800";
 
 /// An open browser window.
 pub struct Browser {

@@ -17,7 +17,7 @@ use netto_questions::times::{length, shown, shown_time};
 use super::verdict::Answers;
 
 /// Lines for components, CPUs, and reasons for missing measurements.
-const COMPONENTS: usize = 16;
+const COMPONENTS: usize = 14;
 const CPUS: usize = 5;
 const REASONS: usize = 5;
 /// Width of component names.
