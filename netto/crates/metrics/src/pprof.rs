@@ -4,9 +4,7 @@
 //! The messages are the part of the format that netto uses, with its field numbers. Addresses are
 //! left out: they would tell where the kernel lies in memory.
 
-use std::collections::HashMap;
-
-use netto_pipeline::profile::Profile;
+use netto_pipeline::profile::{Profile, Texts};
 use prost::Message;
 
 /// The media type; the message is compressed by gzip.
@@ -104,29 +102,9 @@ struct Function {
     filename: i64,
 }
 
-/// The texts of a message, each once; the first is empty, as the format demands.
-#[derive(Default)]
-struct Texts {
-    table: Vec<String>,
-    places: HashMap<String, i64>,
-}
-
-impl Texts {
-    fn place(&mut self, text: &str) -> i64 {
-        if self.table.is_empty() {
-            self.table.push(String::new());
-        }
-        if text.is_empty() {
-            return 0;
-        }
-        if let Some(place) = self.places.get(text) {
-            return *place;
-        }
-        let place = self.table.len() as i64;
-        self.table.push(text.to_owned());
-        self.places.insert(text.to_owned(), place);
-        place
-    }
+/// The place of a text in the message.
+fn place(texts: &mut Texts, text: &str) -> i64 {
+    texts.number(text).into()
 }
 
 /// A number as the format has it.
@@ -138,17 +116,19 @@ fn signed(number: u64) -> i64 {
 pub fn encode(profile: &Profile) -> Vec<u8> {
     const KERNEL: u64 = 1;
     let mut texts = Texts::default();
+    // The format demands that the first is empty.
+    place(&mut texts, "");
     let mut value_type = |kind: &str, unit: &str| ValueType {
-        kind: texts.place(kind),
-        unit: texts.place(unit),
+        kind: place(&mut texts, kind),
+        unit: place(&mut texts, unit),
     };
     let count = value_type("samples", "count");
     let time = value_type("cpu", "nanoseconds");
-    let kernel = texts.place("[kernel.kallsyms]");
+    let kernel = place(&mut texts, "[kernel.kallsyms]");
     let functions = profile.functions.iter().zip(1..);
     let function: Vec<Function> = functions
         .map(|(name, id)| {
-            let name = texts.place(name);
+            let name = place(&mut texts, name);
             Function {
                 id,
                 name,
@@ -176,8 +156,8 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         ];
         let label = named.into_iter().filter_map(|(key, text)| {
             Some(Label {
-                key: texts.place(key),
-                text: texts.place(text?),
+                key: place(&mut texts, key),
+                text: place(&mut texts, text?),
             })
         });
         let label = label.collect();
@@ -194,7 +174,10 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
     let sample = sample.collect();
     let comment = match profile.left_out {
         0 => Vec::new(),
-        left_out => vec![texts.place(&format!("{left_out} samples had no room"))],
+        left_out => vec![place(
+            &mut texts,
+            &format!("{left_out} samples had no room"),
+        )],
     };
     let message = ProfileMessage {
         sample_type: vec![count, time],
@@ -212,7 +195,7 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         period: signed(profile.period_ns),
         comment,
         default_sample_type: time.kind,
-        string_table: texts.table,
+        string_table: texts.into_all(),
     };
     message.encode_to_vec()
 }

@@ -56,15 +56,15 @@ pub trait OpenProfile: Send {
     fn end(self: Box<Self>) -> anyhow::Result<Profile>;
 }
 
-/// The functions of a profile, each once.
+/// Texts of a profile, each once.
 #[derive(Debug, Default)]
-pub struct Functions {
+pub struct Texts {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
-impl Functions {
-    /// The index of a function.
+impl Texts {
+    /// The index of a text.
     pub fn number(&mut self, name: &str) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -75,8 +75,8 @@ impl Functions {
         number
     }
 
-    /// Their names, by index.
-    pub fn into_names(self) -> Vec<String> {
+    /// All of them, by index.
+    pub fn into_all(self) -> Vec<String> {
         self.names
     }
 }
@@ -84,7 +84,7 @@ impl Functions {
 impl Profile {
     /// A profile of folded stacks: without CPUs, parts and owners. A sample stands for `worth_ns`.
     pub fn of_folded(folded: &Folded, begun_unix_ns: u64, worth_ns: u64) -> Profile {
-        let mut functions = Functions::default();
+        let mut functions = Texts::default();
         let lines = folded.text.lines().filter_map(|line| {
             let (stack, count) = line.rsplit_once(' ')?;
             Some((stack, count.parse().ok()?))
@@ -95,14 +95,14 @@ impl Profile {
             length_ns: folded.window_ns,
             period_ns: worth_ns,
             samples: samples.collect(),
-            functions: functions.into_names(),
+            functions: functions.into_all(),
             left_out: folded.left_out,
         }
     }
 }
 
 /// Samples of a folded stack: its event, then its functions, outermost first.
-fn sample(functions: &mut Functions, stack: &str, count: u64, worth_ns: u64) -> ProfileSample {
+fn sample(functions: &mut Texts, stack: &str, count: u64, worth_ns: u64) -> ProfileSample {
     let mut names = stack.split(';');
     let event = names.next().unwrap_or_default().to_owned();
     let mut stack: Vec<u32> = names.map(|name| functions.number(name)).collect();

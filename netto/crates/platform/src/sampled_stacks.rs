@@ -15,7 +15,7 @@ use metrics_common::{COMPONENTS, Folded};
 use netto_analysis::flame::{Counted, shown};
 use netto_analysis::profile::{IntervalProfile, ProfileRecorder};
 use netto_analysis::symbols;
-use netto_pipeline::profile::{Functions, Labels, OpenProfile, Profile, ProfileSample};
+use netto_pipeline::profile::{Labels, OpenProfile, Profile, ProfileSample, Texts};
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_sys::system::Roots;
 
@@ -201,7 +201,7 @@ impl SampledStacks {
         let symbols_version = self.pick_up()?.symbols_version;
         let starts = recorder.rows().flat_map(|row| row.functions).copied();
         names.read(&self.roots, symbols_version, starts)?;
-        let mut functions = Functions::default();
+        let mut functions = Texts::default();
         let mut samples = Vec::new();
         for row in recorder.rows() {
             let stack = row.functions.iter();
@@ -226,7 +226,7 @@ impl SampledStacks {
             begun_unix_ns: now_ns.saturating_sub(recorder.length_ns),
             length_ns: recorder.length_ns,
             period_ns: 1_000_000_000 / self.frequency_hz.max(1),
-            functions: functions.into_names(),
+            functions: functions.into_all(),
             samples,
             left_out: recorder.left_out,
         })

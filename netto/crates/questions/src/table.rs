@@ -111,20 +111,3 @@ pub struct Table {
     /// Gives the rows of an interval, each with a cell for each column.
     pub rows: fn(&Info, &Snapshot, Rows<'_>),
 }
-
-/// Gives a row for each CPU, whose number is the first cell; `others` are the further cells of the
-/// CPU in this column of the snapshot, if there are any.
-pub fn each_cpu<const N: usize>(
-    snapshot: &Snapshot,
-    rows: Rows<'_>,
-    others: impl Fn(usize) -> Option<[Cell<'static>; N]>,
-) {
-    let mut row = vec![Cell::Absent; N + 1];
-    for (column, cpu) in snapshot.cpus.iter().enumerate() {
-        if let Some(others) = others(column) {
-            row[0] = Cell::Count((*cpu).into());
-            row[1..].copy_from_slice(&others);
-            rows(&row);
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! The CPU time by mode, as a table.
 
-use netto_questions::table::{Cell, Column, Table, each_cpu};
+use netto_questions::table::{Cell, Column, Table};
 
 /// A row for each CPU.
 pub const TABLES: &[Table] = &[Table {
@@ -20,8 +20,11 @@ pub const TABLES: &[Table] = &[Table {
         let Some(modes) = &snapshot.sections.modes else {
             return;
         };
-        each_cpu(snapshot, rows, |column| {
-            Some(modes.cpus.get(column)?.values().map(Cell::Count))
-        });
+        let mut row = [Cell::Absent; 9];
+        for (cpu, modes) in snapshot.cpus.iter().zip(&modes.cpus) {
+            row[0] = Cell::Count((*cpu).into());
+            row[1..].copy_from_slice(&modes.values().map(Cell::Count));
+            rows(&row);
+        }
     },
 }];

@@ -137,13 +137,13 @@ impl Points {
         // As in Prometheus, an empty label is absent.
         let labels = labels.filter(|(_, value)| !value.is_empty());
         let attributes = labels.map(|(label, value)| {
-            let text_of = value;
+            let name = name_of(label, value);
             let number = value.parse().ok().filter(|_| NUMBERS.contains(label));
             let flag = value.parse().ok().filter(|_| FLAGS.contains(label));
             let text = || Attribute::StringValue((*value).to_owned());
             let value = number.map(Attribute::IntValue);
             let value = value.or_else(|| flag.map(Attribute::BoolValue));
-            attribute(name_of(label, text_of), value.unwrap_or_else(text))
+            attribute(name, value.unwrap_or_else(text))
         });
         attributes.collect()
     }

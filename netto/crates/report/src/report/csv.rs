@@ -1,6 +1,7 @@
 //! A table as comma-separated values. Lines that begin with `#` name the host; DuckDB, Polars and
 //! pandas have options to skip them.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use metrics_common::Info;
 use super::row_writer::{Writer, columns};
 use super::source::about;
 use crate::output::Output;
+use netto_questions::figures::plain;
 use netto_questions::table::{Cell, Table};
 use netto_questions::times::Rfc3339;
 
@@ -31,7 +33,7 @@ impl Csv {
 impl Writer for Csv {
     fn describe(&mut self, info: &Arc<Info>) -> anyhow::Result<()> {
         for (name, value) in about(info) {
-            let value = netto_questions::figures::plain(&value);
+            let value = plain(&value);
             writeln!(self.output, "# {name}: {value}").context(CANNOT)?;
         }
         let names: Vec<&str> = columns(self.table).map(|column| column.name).collect();
@@ -60,10 +62,24 @@ impl Writer for Csv {
     }
 }
 
-/// A text as a field, with quotes if it needs them.
-fn field(text: &str) -> std::borrow::Cow<'_, str> {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
+/// A text as a field, with quotes if it needs them. Names in a foreign log may have control
+/// characters, which a terminal would obey.
+fn field(text: &str) -> Cow<'_, str> {
+    let is_special = |letter: char| matches!(letter, ',' | '"') || letter.is_control();
+    match text.contains(is_special) {
+        true => format!("\"{}\"", plain(text).replace('"', "\"\"")).into(),
         false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_quotes_where_it_needs_them_and_nothing_that_a_terminal_obeys() {
+        assert_eq!(field("web"), "web");
+        assert_eq!(field("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(field("\u{1b}[2J\n"), "\"\u{fffd}[2J\u{fffd}\"");
     }
 }
