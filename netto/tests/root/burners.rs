@@ -131,7 +131,7 @@ fn an_xdp_program_costs_what_the_kernel_says_it_ran() -> Result<()> {
 }
 
 /// CPU time of a process so far, all its threads together, seconds.
-fn cpu_seconds(process: &Owned) -> Result<f64> {
+pub fn cpu_seconds(process: &Owned) -> Result<f64> {
     let path = format!("/proc/{}/stat", process.pid());
     let text = std::fs::read_to_string(&path).context(path)?;
     // The name before may hold anything; utime and stime are the 14th and 15th field of all.

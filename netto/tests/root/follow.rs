@@ -55,6 +55,14 @@ impl Followed {
 
     /// The same with more options.
     pub fn start_with(options: &[&str]) -> Result<Self> {
+        let mut followed = Followed::from_first_interval(options)?;
+        // Its start was asked about over HTTP.
+        followed.catch_up()?;
+        Ok(followed)
+    }
+
+    /// The same, before any interval is read.
+    pub fn from_first_interval(options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
         let path_text = path.to_string_lossy();
@@ -69,7 +77,7 @@ impl Followed {
             bail!("the log does not begin with Hello");
         };
         let rows = info.components.len();
-        let mut followed = Followed {
+        Ok(Followed {
             info: *info,
             intervals: 0,
             daemon,
@@ -77,10 +85,7 @@ impl Followed {
             log,
             entries: vec![Some(0); rows],
             times_ns: vec![Some(0); rows],
-        };
-        // Its start was asked about over HTTP.
-        followed.catch_up()?;
-        Ok(followed)
+        })
     }
 
     /// The process.
