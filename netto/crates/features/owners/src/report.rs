@@ -140,6 +140,9 @@ fn lines(owners: &OwnersReport) -> String {
     if owners.measured_ns == 0 {
         return text;
     }
+    if !owners.owners.iter().any(|own| own.kind.loses()) {
+        return "\nno owner caused or paid any networking\n".to_owned();
+    }
     let of_time = |ns: u64| cpus(ns as f64 / owners.measured_ns as f64);
     let range = |bounds: Option<Bounds>| {
         bounds.map(|(low, high)| format!("{}–{}", of_time(low), of_time(high)))
@@ -282,5 +285,10 @@ mod tests {
         assert!(text.contains(pair), "{text}");
         assert!(text.contains(" 0.250–1.000 "), "{text}");
         assert!(!text.contains("idle CPUs"), "they lose nothing: {text}");
+        let quiet = OwnersReport {
+            owners: vec![own("idle CPUs", OwnerKind::Idle, 0)],
+            ..summary
+        };
+        assert_eq!(lines(&quiet), "\nno owner caused or paid any networking\n");
     }
 }

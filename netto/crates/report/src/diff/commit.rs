@@ -127,7 +127,10 @@ fn figure(value: f64) -> String {
 
 fn row(what: &str, [a, b]: [f64; 2], change: &Difference) -> String {
     let ratio = |value: f64| (a > 0.0).then_some(value / a);
-    let told = relative(ratio(change.value));
+    let told = match (a, b) {
+        (0.0, 0.0) => "none".to_owned(),
+        _ => relative(ratio(change.value)),
+    };
     let told = told.trim_end_matches(" %");
     let percent = |value: f64| ratio(value).map(|ratio| format!("{:+.1}", ratio * 100.0));
     let interval = change.interval.filter(|_| told != "new");
@@ -151,4 +154,24 @@ fn ascii(text: &str) -> String {
             _ => '?',
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_nothing_and_is_nothing_has_no_change_and_what_came_is_new() {
+        let told = |a, b| {
+            let change = Difference {
+                value: b - a,
+                interval: None,
+            };
+            let row = row("x", [a, b], &change);
+            row.split_whitespace().last().map(str::to_owned)
+        };
+        assert_eq!(told(0.0, 0.0).as_deref(), Some("none"));
+        assert_eq!(told(0.0, 1.0).as_deref(), Some("new"));
+        assert_eq!(told(1.0, 1.5).as_deref(), Some("+50.0"));
+    }
 }
