@@ -119,35 +119,31 @@ impl Owned {
     }
 
     /// Waits for it to end by itself, and for the rest of its output.
-    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            if let Some(status) = self.try_wait()? {
-                self.stdout.finish();
-                self.stderr.finish();
-                return Ok(status);
-            }
-            if Instant::now() > deadline {
-                bail!(
-                    "{} did not end within {limit:?}; it said: {}",
-                    self.name,
-                    self.stderr()
-                );
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.wait_within(PATIENCE)
+    }
+
+    /// The same with a limit of its own.
+    pub fn wait_within(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let status = within(limit, || {
+            let status = self.try_wait()?;
+            status.with_context(|| format!("{} goes on; it said: {}", self.name, self.stderr()))
+        })?;
+        self.stdout.finish();
+        self.stderr.finish();
+        Ok(status)
     }
 
     /// Waits until it has written this line to standard output.
-    pub fn wait_for_line(&mut self, line: &str, limit: Duration) -> Result<()> {
-        let deadline = Instant::now() + limit;
+    pub fn wait_for_line(&mut self, line: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
         while !self.stdout().lines().any(|l| l == line) {
             if let Some(status) = self.try_wait()? {
                 self.stderr.finish();
                 bail!("{} ended ({status}): {}", self.name, self.stderr());
             }
             if Instant::now() > deadline {
-                bail!("{} did not say {line:?} within {limit:?}", self.name);
+                bail!("{} did not say {line:?}", self.name);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -188,8 +184,16 @@ pub fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// How long a test waits for what must happen: only one that fails waits for so long.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Tries until it works, and gives the last failure if it never does.
-pub fn eventually<T>(limit: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn eventually<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    within(PATIENCE, attempt)
+}
+
+/// The same with a limit of its own.
+pub fn within<T>(limit: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         match attempt() {

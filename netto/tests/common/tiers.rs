@@ -148,12 +148,11 @@ pub const TABLE: &[Row] = &[
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_").guest(),
     root("packets::one_costs").statistics(KNOWN_COST),
-    root("packets::those_").quiet(),
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
     root("packets::an_interface").guest(),
     root("truth::of_").statistics(
-        "statistics of a quiet host; truth::half_a_minute has the same with a wide tolerance",
+        "statistics of a quiet host; truth::ten_seconds has the same with a wide tolerance",
     ),
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
@@ -162,10 +161,12 @@ pub const TABLE: &[Row] = &[
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
     root("owners::who_turns_them_off").guest(),
-    root("budget::").quiet(),
     root("budget::softirqs_that_have_become_rare")
+        .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
-    root("budget::a_cpu_that_idles").long("a host that does no networking for ten seconds"),
+    root("budget::a_cpu_that_idles")
+        .quiet()
+        .long("a host that does no networking for ten seconds"),
     root("counting::")
         .quiet()
         .long("counts what the whole host does, which in guests is known")

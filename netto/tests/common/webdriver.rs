@@ -6,15 +6,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::child::{self, Owned};
 use super::{http, trial};
-
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// An option of [`Browser::start`]: tall, because the page does not draw views out of sight.
 pub const TALL_WINDOW: &str = "--window-size=1400,4800";
@@ -63,7 +60,7 @@ impl Browser {
         words.extend(["chromedriver", &port]);
         let (program, arguments) = words.split_first().context("no program")?;
         let mut driver = Owned::start(child::mortal(program).args(arguments))?;
-        child::eventually(START_LIMIT, || {
+        child::eventually(|| {
             if let Some(status) = driver.try_wait()? {
                 bail!("chromedriver ended ({status}): {}", driver.stderr());
             }

@@ -4,15 +4,11 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{child, webdriver};
-
-/// How long the page may take to show anything.
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The browser that no test uses at the moment.
 static IDLE: Mutex<Option<Arc<webdriver::Browser>>> = Mutex::new(None);
@@ -133,7 +129,7 @@ impl Browser {
 
     /// Waits until a script returns true.
     pub fn wait_until(&self, what: &str, script: &str) -> Result<()> {
-        child::eventually(PAGE_LIMIT, || {
+        child::eventually(|| {
             ensure!(self.script(script)? == true, "not so: {what}");
             Ok(())
         })

@@ -2,15 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use serde_json::Value;
 
+use crate::browser::Browser;
 use crate::child::{self, Owned};
 use crate::http;
-
-/// Generous: making up a past takes a while without optimisation.
-pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Demonstrations that tests share, for a reader changes nothing of them: the first test that
 /// needs one starts it.
@@ -79,7 +77,7 @@ impl Demo {
             process: Owned::start(&mut command)?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };
-        child::eventually(LIMIT, || match demo.process.try_wait()? {
+        child::eventually(|| match demo.process.try_wait()? {
             Some(status) => bail!("netto demo ended ({status}): {}", demo.process.stderr()),
             None => http::get_ok(demo.at, "/readyz").map(drop),
         })?;
@@ -92,13 +90,24 @@ impl Demo {
     }
 
     /// The newest snapshot.
-    pub fn snapshot(&self) -> Result<serde_json::Value> {
+    pub fn snapshot(&self) -> Result<Value> {
         http::get_ok(self.at, "/api/v1/snapshot")?.json()
+    }
+
+    /// What this script reads of a page that shows one snapshot, and that snapshot.
+    pub fn shown(&self, browser: &Browser, script: &str) -> Result<(Value, Value)> {
+        child::eventually(|| {
+            let page = browser.script(script)?;
+            let snapshot = self.snapshot()?;
+            ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+            ensure!(page["first"] == page["sequence"], "several are shown");
+            Ok((page, snapshot))
+        })
     }
 
     /// Asks it to end, and waits.
     pub fn stop(mut self) -> Result<()> {
         self.process.signal("TERM")?;
-        self.process.wait(LIMIT).map(drop)
+        self.process.wait().map(drop)
     }
 }

@@ -111,7 +111,7 @@ fn memory() -> Result<()> {
     let shown = |browser: &Browser, count: u64| -> Result<()> {
         let script = "return Number(document.getElementById('netto').dataset.sequence)";
         let from = browser.script(script)?.as_u64().context("no sequence")?;
-        child::eventually(Duration::from_secs(180), || {
+        child::within(Duration::from_secs(180), || {
             let now = browser.script(script)?.as_u64().unwrap_or_default();
             ensure!(now >= from + count, "the page is at {now}, from {from}");
             Ok(())

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::child;
-use crate::demo::{self, LIMIT};
+use crate::demo;
 use crate::reader::{CATCH_FILES, HASH, MODE, file, open};
 use crate::trial::tests;
 
@@ -45,7 +45,7 @@ fn basis() -> Result<()> {
         ("parent", f64::NAN, "% of"),
     ] {
         browser.click(&format!("basis:{name}"))?;
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let found = browser.script(SAID)?;
             ensure!(
                 found["pressed"] == json!([format!("basis:{name}")]),
@@ -107,7 +107,7 @@ fn legend() -> Result<()> {
     browser.click("pause")?;
     browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
     // What had come just before may still be drawn.
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let (_, csv) = file(&browser, "save:events:csv")?;
         compare(&browser.script(LEGEND)?, &csv)
     })?;

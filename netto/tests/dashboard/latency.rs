@@ -5,8 +5,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::latency::words::time;
 
 use crate::browser::Browser;
-use crate::child;
-use crate::demo::{Demo, LIMIT};
+use crate::demo::Demo;
 use crate::trial::tests;
 
 tests! {
@@ -31,13 +30,7 @@ fn latency() -> Result<()> {
     let demo = Demo::with_latency(16, 500)?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
-    let (page, snapshot) = child::eventually(LIMIT, || {
-        let page = browser.script(LINES)?;
-        let snapshot = demo.snapshot()?;
-        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
-        ensure!(page["first"] == page["sequence"], "several are shown");
-        Ok((page, snapshot))
-    })?;
+    let (page, snapshot) = demo.shown(&browser, LINES)?;
     let points = snapshot["latency"]["points"]
         .as_array()
         .context("no points")?;

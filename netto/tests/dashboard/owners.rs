@@ -3,8 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::browser::Browser;
-use crate::child;
-use crate::demo::{self, LIMIT};
+use crate::demo;
 use crate::trial::tests;
 
 tests! {
@@ -29,13 +28,7 @@ fn owners() -> Result<()> {
     let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page("basis=ms"))?;
-    let (page, snapshot) = child::eventually(LIMIT, || {
-        let page = browser.script(LINES)?;
-        let snapshot = demo.snapshot()?;
-        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
-        ensure!(page["first"] == page["sequence"], "several are shown");
-        Ok((page, snapshot))
-    })?;
+    let (page, snapshot) = demo.shown(&browser, LINES)?;
     let owners = &snapshot["owners"];
     let known = owners["owners"].as_array().context("no owners")?;
     let lines = page["lines"].as_array().context("no lines")?;

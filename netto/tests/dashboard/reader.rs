@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::child;
-use crate::demo::{self, Demo, LIMIT};
+use crate::demo::{self, Demo};
 use crate::trial::tests;
 
 tests! {
@@ -82,7 +82,7 @@ fn pause() -> Result<()> {
         "return Array.from(document.querySelectorAll('[data-cell]'), (e) => e.textContent).join()";
     let before = browser.script(cells)?;
     // The daemon continues, and so does the headline.
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let made = demo.snapshot()?["sequence"].as_u64().unwrap_or_default();
         ensure!(made > held + 4, "{made}");
         Ok(())
@@ -219,7 +219,7 @@ fn address() -> Result<()> {
         true
     ]);
     let shows = |browser: &Browser| -> Result<()> {
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let found = browser.script(read)?;
             ensure!(found == expected, "{found}");
             Ok(())

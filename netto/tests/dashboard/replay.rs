@@ -18,7 +18,6 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::child::{self, Owned};
-use crate::demo::LIMIT;
 use crate::http;
 use crate::trial::tests;
 
@@ -96,7 +95,7 @@ impl Replay {
             .arg(&path);
         let mut process = Owned::start(&mut command)?;
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        child::eventually(LIMIT, || match process.try_wait()? {
+        child::eventually(|| match process.try_wait()? {
             Some(status) => bail!("netto replay ended ({status}): {}", process.stderr()),
             None => http::get_ok(at, "/readyz").map(drop),
         })?;
@@ -116,7 +115,7 @@ impl Replay {
     }
 
     fn wait_for_state(&self, state: &str) -> Result<()> {
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let playback = self.playback()?;
             ensure!(playback["state"] == state, "not {state}: {playback}");
             Ok(())
@@ -187,7 +186,7 @@ fn playback() -> Result<()> {
         "return document.getElementById('replay-state').textContent === 'paused'",
     )?;
     browser.click("speed:60")?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(replay.playback()?["speed"] == 60.0);
         Ok(())
     })?;

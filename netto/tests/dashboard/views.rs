@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 use crate::child;
-use crate::demo::{self, Demo, LIMIT};
+use crate::demo::{self, Demo};
 use crate::trial::tests;
 
 tests! {
@@ -91,12 +91,9 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
     ensure!(browser.script(&is_reached)? == true);
     ensure!(browser.text("#own-parts")?.is_empty(), "nobody has asked");
     browser.script(&format!("{summary} s.click()"))?;
-    let (page, snapshot) = child::eventually(LIMIT, || {
-        let page = browser.script(PARTS)?;
-        let snapshot = demo.snapshot()?;
+    let (page, snapshot) = child::eventually(|| {
+        let (page, snapshot) = demo.shown(&browser, PARTS)?;
         ensure!(page["parts"]["all"].is_array(), "no parts yet");
-        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
-        ensure!(page["first"] == page["sequence"], "several are shown");
         Ok((page, snapshot))
     })?;
     let own = &snapshot["own"];
@@ -152,7 +149,7 @@ fn parts_without_time_are_folded_until_asked_for() -> Result<()> {
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let counts = |shown: bool| {
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let counts = browser.script(SHOWN)?;
             let [all, seen] = [0, 1].map(|at| counts[at].as_u64().unwrap_or(0));
             ensure!(all > 1, "every part has time: {counts}");
@@ -238,13 +235,7 @@ fn values_match() -> Result<()> {
     let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
-    let (page, snapshot) = child::eventually(LIMIT, || {
-        let page = browser.script(READ_PAGE)?;
-        let snapshot = demo.snapshot()?;
-        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
-        ensure!(page["first"] == page["sequence"], "several are shown");
-        Ok((page, snapshot))
-    })?;
+    let (page, snapshot) = demo.shown(&browser, READ_PAGE)?;
     let mut compared = 0;
     for cell in page["cells"].as_array().context("no cells")? {
         let word = |at: usize| cell[at].as_str().unwrap_or_default();
@@ -345,7 +336,7 @@ fn columns_in_sight() -> Result<()> {
     let first = columns(&browser)?;
     ensure!(first.first() == Some(&0) && first.len() < 40, "{first:?}");
     browser.script("document.getElementById('table').scrollLeft = 1e6")?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let last = columns(&browser)?;
         ensure!(last.last() == Some(&127) && last.len() < 40, "{last:?}");
         Ok(())

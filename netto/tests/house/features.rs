@@ -15,11 +15,11 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use prost::Message;
 
 use crate::child::{self, Owned};
-use crate::daemon::{Daemon, STOP_LIMIT};
+use crate::daemon::Daemon;
 use crate::faulty;
 use crate::http;
 use crate::trial::tests;
-use crate::with::{LIMIT, QUICK, serve, wait_for, with, without};
+use crate::with::{QUICK, serve, wait_for, with, without};
 
 tests! {
     house::a_feature_is_measured_exported_asked_and_shown_and_one_that_fails_is_off;
@@ -95,7 +95,7 @@ fn shown(at: SocketAddr) -> Result<()> {
 /// Names of the metrics that are pushed first.
 fn pushed(receiver: &TcpListener) -> Result<Vec<String>> {
     let (mut stream, _) = receiver.accept()?;
-    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_read_timeout(Some(child::PATIENCE))?;
     let (mut received, mut chunk) = (Vec::new(), [0; 16 << 10]);
     let body = loop {
         let count = stream.read(&mut chunk)?;
@@ -134,7 +134,7 @@ fn options() -> Result<()> {
         let mut command = with()?;
         command.args(words).env("NETTO_TICKS_STEP", value);
         let mut process = Owned::start(&mut command)?;
-        let status = process.wait(STOP_LIMIT)?;
+        let status = process.wait()?;
         ensure!(status.code() == Some(2), "{words:?}: {status}");
         Ok(process.stderr())
     };
@@ -162,7 +162,7 @@ fn options() -> Result<()> {
     ensure!(count == 5 * sequence, "{count} in {sequence} snapshots");
     std::fs::write(&file, "ticks-step = 997\n")?;
     daemon.process.signal("HUP")?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let (count, sequence) = counted(&daemon.snapshot()?).context("no ticks")?;
         let is_anew = count % 997 == 0 && count < 997 * sequence;
         ensure!(is_anew, "{count} in {sequence} snapshots");

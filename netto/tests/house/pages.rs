@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::child;
 use crate::trial::tests;
 use crate::webdriver::{Browser, TALL_WINDOW};
-use crate::with::{LIMIT, QUICK, serve, with, without};
+use crate::with::{QUICK, serve, with, without};
 
 tests! {
     house::its_view_is_on_the_page_where_its_section_is_and_nowhere_else ["chromium", "chromedriver"];
@@ -27,7 +27,7 @@ fn page(browser: &Browser, at: SocketAddr, fragment: &str) -> Result<serde_json:
     // Another fragment alone would not load the page anew.
     browser.open("about:blank")?;
     browser.open(&format!("http://{at}/{fragment}"))?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let page = browser.script(READ)?;
         let is_live = page["state"] == "live" && page["sequence"].as_u64() >= Some(2);
         ensure!(is_live, "the page shows {page}");

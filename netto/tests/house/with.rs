@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -11,8 +10,6 @@ use crate::daemon::Daemon;
 
 /// The word after which this program is netto.
 pub const NETTO: &str = "netto";
-/// How long anything may take.
-pub const LIMIT: Duration = Duration::from_secs(30);
 /// A daemon that makes snapshots quickly and stays as it is.
 pub const QUICK: [&str; 5] = ["run", "--user-period", "100", "--max-overhead", "100"];
 
@@ -39,7 +36,7 @@ pub fn serve(mut program: Command, words: &[&str]) -> Result<Daemon> {
 
 /// Waits until so many snapshots were made.
 pub fn wait_for(daemon: &Daemon, snapshots: u64) -> Result<()> {
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let made = daemon.sequence()?;
         ensure!(made >= snapshots, "only {made} snapshots");
         Ok(())

@@ -226,8 +226,6 @@ fn udp_flows(to: SocketAddr) -> Result<()> {
 /// As many packets as a CPU's backlog holds with room for those of others: half of
 /// `net.core.netdev_max_backlog`.
 const BURST: u64 = 500;
-/// Until the backlogs are worked off.
-const BACKLOG_LIMIT: Duration = Duration::from_secs(20);
 
 /// Exactly this many small packets, of which no backlog drops one.
 fn udp_count(to: SocketAddr, count: u64) -> Result<()> {
@@ -235,7 +233,7 @@ fn udp_count(to: SocketAddr, count: u64) -> Result<()> {
     for sent in 1..=count {
         socket.send_to(&[0x55; SMALL_BYTES], to)?;
         if sent % BURST == 0 {
-            child::eventually(BACKLOG_LIMIT, || {
+            child::eventually(|| {
                 let waiting = in_backlogs()?;
                 ensure!(waiting == 0, "{waiting} packets wait in backlogs");
                 Ok(())

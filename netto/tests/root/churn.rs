@@ -66,7 +66,7 @@ fn come_and_go(groups: u32, within: Duration) -> Result<()> {
     }
     let took = begun.elapsed();
     for host in &mut hosts {
-        host.wait(PATIENCE)?;
+        host.wait_within(PATIENCE)?;
     }
     let end_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
     while take(followed.next()?)? < end_ns {}
@@ -226,7 +226,7 @@ pub fn host(folder: &Path, numbers: Range<u32>, pause: Duration) -> Result<()> {
             ensure!(status.success(), "a guest failed: {status}");
             println!("{name} {id} {}", guest.id());
         }
-        child::eventually(PATIENCE, || Ok(fs::remove_dir(&group)?))?;
+        child::within(PATIENCE, || Ok(fs::remove_dir(&group)?))?;
     }
     Ok(())
 }

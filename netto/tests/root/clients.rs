@@ -95,7 +95,7 @@ fn snapshots(log: &Path) -> Result<Vec<Snapshot>> {
 /// The snapshots of the next intervals, without the one that has begun.
 fn next(log: &Path) -> Result<Vec<Snapshot>> {
     let begun = snapshots(log)?.len();
-    child::eventually(Duration::from_secs(60), || {
+    child::eventually(|| {
         let all = snapshots(log)?;
         ensure!(
             all.len() as u64 > begun as u64 + INTERVALS,

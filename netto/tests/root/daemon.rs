@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use metrics_common::Info;
 
 use crate::child::{self, Owned};
@@ -15,8 +15,6 @@ use crate::http;
 
 /// Generous: a virtual machine loads BPF programs slowly.
 pub const START_LIMIT: Duration = Duration::from_secs(60);
-/// Until a process that was told to end has ended.
-pub const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The program under test.
 pub fn binary() -> PathBuf {
@@ -148,8 +146,7 @@ impl Daemon {
             process: Owned::start(command)?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };
-        child::eventually(START_LIMIT, || daemon.is_ready())?
-            .context("netto ended before it was ready")?;
+        child::eventually(|| daemon.is_ready())?.context("netto ended before it was ready")?;
         Ok(daemon)
     }
 
@@ -180,10 +177,23 @@ impl Daemon {
             .context("a snapshot without a sequence")
     }
 
+    /// Waits until all that has happened is in what it shows: the second snapshot from now on is of
+    /// an interval that began after this call.
+    pub fn settle(&self) -> Result<()> {
+        let before = self.sequence()?;
+        child::eventually(|| {
+            // Answers are large, and messages that others count.
+            std::thread::sleep(Duration::from_millis(100));
+            let now = self.sequence()?;
+            ensure!(now >= before + 2, "snapshot {now} after {before}");
+            Ok(())
+        })
+    }
+
     /// Asks it to end and waits; gives the exit status and all it wrote to standard error.
     pub fn terminate(mut self) -> Result<(ExitStatus, String)> {
         self.process.signal("TERM")?;
-        let status = self.process.wait(STOP_LIMIT)?;
+        let status = self.process.wait()?;
         Ok((status, self.process.stderr()))
     }
 
@@ -199,6 +209,6 @@ impl Daemon {
 /// Runs netto to its end: exit status, standard output, standard error.
 pub fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String, String)> {
     let mut process = Owned::start(&mut command(arguments))?;
-    let status = process.wait(START_LIMIT)?;
+    let status = process.wait()?;
     Ok((status, process.stdout(), process.stderr()))
 }

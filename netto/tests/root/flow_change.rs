@@ -28,7 +28,6 @@ const PORTS: [u16; 2] = [9, 10];
 const RECORDED: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(700);
 const SPAN: Duration = Duration::from_secs(5);
-const LIMIT: Duration = Duration::from_secs(10);
 
 fn logged(log: &Path, more: &[&str]) -> Result<Daemon> {
     let log = log.to_string_lossy();
@@ -63,7 +62,7 @@ fn record(log: &Path) -> Result<u64> {
         let answer: Value = http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()?;
         answer["packets"].as_u64().context("no packets")
     };
-    let packets = child::eventually(LIMIT, || {
+    let packets = child::eventually(|| {
         let before = seen()?;
         std::thread::sleep(SETTLE);
         ensure!(before == seen()?, "packets still come");
@@ -101,7 +100,7 @@ fn measured(network: &Network, traffic: &Path, log: PathBuf) -> Result<String> {
     let daemon = logged(&log, &[])?;
     let player = player(network, traffic)?;
     let before = network.right.received_packets("lan")?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(
             network.right.received_packets("lan")? > before,
             "nothing comes"

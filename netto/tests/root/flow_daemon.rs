@@ -3,7 +3,6 @@
 //! that goes and comes back.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::Availability;
@@ -23,7 +22,6 @@ tests! {
     flow_daemon::an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted ["ip"];
 }
 
-const LIMIT: Duration = Duration::from_secs(20);
 const PACKETS: u64 = 700;
 /// Of an agent's datagram, with the headers of IPv4 and UDP.
 const BYTES: u64 = 64 + 28;
@@ -102,7 +100,7 @@ fn known_packets_are_one_conversation_in_answer_page_and_metrics() -> Result<()>
     let mut daemon = start(&wire, &["--flows-at", "auto"])?;
     ensure!(is_attached(&wire.device)?, "the program is at the device");
     send(&wire, PACKETS)?;
-    let found = child::eventually(LIMIT, || {
+    let found = child::eventually(|| {
         let answer = answer(&daemon)?;
         let packets: Vec<u64> = own(&answer)
             .iter()
@@ -142,8 +140,8 @@ fn known_packets_are_one_conversation_in_answer_page_and_metrics() -> Result<()>
     );
     ensure!(daemon.snapshot()?["flows"].is_object());
     daemon.process.signal("KILL")?;
-    daemon.process.wait(LIMIT)?;
-    child::eventually(LIMIT, || {
+    daemon.process.wait()?;
+    child::eventually(|| {
         ensure!(
             !is_attached(&wire.device)?,
             "the program is there after SIGKILL"
@@ -156,7 +154,7 @@ fn sampled() -> Result<()> {
     let wire = Wire::new()?;
     let daemon = start(&wire, &["--max-overhead", "0.1"])?;
     let _traffic = traffic::udp_blast(&wire.inside, wire.nobody)?;
-    let found = child::eventually(LIMIT, || {
+    let found = child::eventually(|| {
         let answer = answer(&daemon)?;
         ensure!(number(&answer, "one_in")? > 1, "{answer}");
         Ok(answer)
@@ -171,7 +169,7 @@ fn sampled() -> Result<()> {
         info.notes
     );
     // A conversation has all packets, of which a part was sampled.
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let answer = answer(&daemon)?;
         sums_hold(&answer)?;
         let all = answer["conversations"].as_array().context("no list")?;
@@ -219,13 +217,13 @@ fn an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted() -> Resu
             .any(|note| note.contains("until it is back")))
     };
     rename(&wire.device, &other)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(is_noted(&daemon)?, "no note of it");
         Ok(())
     })?;
     daemon.must_live()?;
     rename(&other, &wire.device)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(
             !is_noted(&daemon)? && is_attached(&wire.device)?,
             "not back"
@@ -233,7 +231,7 @@ fn an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted() -> Resu
         Ok(())
     })?;
     send(&wire, 10)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let answer = answer(&daemon)?;
         let found = own(&answer);
         let own = found.first().context("no conversation")?;

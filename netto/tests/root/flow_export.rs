@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -30,7 +29,6 @@ tests! {
         = full_disk;
 }
 
-const LIMIT: Duration = Duration::from_secs(20);
 /// As many as the smallest buffer of a socket has room for.
 const RECORDS: u64 = 300;
 const NFCAPD_PORT: u16 = 9_995;
@@ -120,20 +118,20 @@ fn nfcapd_has_the_same_totals() -> Result<()> {
     let mut command = namespace.command("nfcapd");
     command.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]);
     let mut collector = Owned::start(command.arg(&kept))?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let ended = collector.try_wait()?;
         ensure!(ended.is_none(), "nfcapd: {}", collector.stderr());
         waiting(&namespace, port)?.context("nfcapd does not listen")
     })?;
     let mut netto = namespace.command(&daemon::binary().to_string_lossy());
     let measured = export(&mut netto, &pcap, &format!("udp://127.0.0.1:{port}"))?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let left = waiting(&namespace, port)?;
         ensure!(left == Some(0), "{left:?} bytes wait");
         Ok(())
     })?;
     collector.signal("TERM")?;
-    collector.wait(LIMIT)?;
+    collector.wait()?;
     let said = child::run(Command::new("nfdump").arg("-I").arg("-R").arg(&kept))?;
     let totals = &measured["totals"];
     for (name, expected) in [
@@ -212,7 +210,7 @@ fn what_a_live_measurement_shows_is_in_its_file() -> Result<()> {
 fn count(daemon: &Daemon, wire: &Wire, packets: u64, all: u64) -> Result<u64> {
     let to = format!("{}:9", wire.nobody);
     traffic::agent_to_end(&wire.inside, &["udp-count", &to, &packets.to_string()])?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let answer = http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()?;
         let own = answer["conversations"].as_array().into_iter().flatten();
         let own = own.filter(|own| own["protocol"] == 17 && own["ends"][1]["port"] == 9);
@@ -248,13 +246,13 @@ fn a_collector_that_comes_later_has_every_record_with_its_cpu_time() -> Result<(
     ];
     let daemon = Daemon::start(&[&options[..], &["--flows-export", &target]].concat())?;
     count(&daemon, &wire, 700, 700)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(is_away(&daemon)?, "no note of a collector that is away");
         Ok(())
     })?;
     let listener = TcpListener::bind(at)?;
     let collector = collector(listener);
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(!is_away(&daemon)?, "the collector is there");
         Ok(())
     })?;

@@ -21,7 +21,7 @@ tests! {
 /// Time between the starts of two records, nanoseconds.
 const GAP_NS: u64 = 200_000;
 /// By how much the clocks that stamp packets may differ, nanoseconds.
-const CLOCKS_NS: u64 = 1_000_000;
+const CLOCKS_NS: u64 = 20_000_000;
 const TOS: u64 = 8;
 
 /// What makes a flow: addresses, ports or type and code, protocol.

@@ -2,7 +2,6 @@
 //! is given, and says how long that took. And many flows at once, by that way.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::libbpf_sys::{
@@ -26,7 +25,6 @@ const ROOM: &str = "1000000";
 /// Ten times as many flows, and no more memory of the process than a million take: a second table, as
 /// the hash grows, and what is read from the kernel at once.
 const MOST_BYTES: u64 = 1_500_000_000;
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// The newest program with this name; an older one may be there until the kernel has freed it.
 pub fn program(name: &str) -> Result<OwnedFd> {
@@ -89,7 +87,7 @@ fn of_ten_million_flows_a_table_of_one_million_keeps_the_totals() -> Result<()> 
         frame[26..30].copy_from_slice(&flow.to_be_bytes());
         run(&program, &frame, 1)?;
     }
-    let found = child::eventually(LIMIT, || {
+    let found = child::eventually(|| {
         let answer = answer(&daemon)?;
         ensure!(number(&answer, "packets")? >= FLOWS.into(), "{answer}");
         Ok(answer)

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::os::fd::AsRawFd as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::query::ProgInfoIter;
@@ -40,7 +39,6 @@ tests! {
     flow_table::no_program_is_left_after_sigkill ["ip"];
 }
 
-const LIMIT: Duration = Duration::from_secs(20);
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const PORTS: [u16; 2] = [40_000, 443];
@@ -91,7 +89,7 @@ impl Flows {
         let mut command = network.right.command(&binary.to_string_lossy());
         command.args(["flows", "lan", "--json", "--seconds", "300"]);
         let mut process = Owned::start(command.args(options))?;
-        let said = child::eventually(LIMIT, || {
+        let said = child::eventually(|| {
             let ended = process.try_wait()?;
             let said = process.stderr();
             ensure!(
@@ -107,7 +105,7 @@ impl Flows {
     /// Ends it by Ctrl+C, and reads what it prints.
     pub fn finish(mut self) -> Result<Value> {
         self.process.signal("INT")?;
-        let status = self.process.wait(LIMIT)?;
+        let status = self.process.wait()?;
         let (out, err) = (self.process.stdout(), self.process.stderr());
         ensure!(status.success(), "{status}: {err}");
         serde_json::from_str(&out).with_context(|| format!("no JSON: {out}"))
@@ -125,7 +123,7 @@ fn send(network: &Network, frames: &[Vec<u8>]) -> Result<()> {
     network
         .left
         .feed(&own, &["agent", "frames", "lan"], &orders)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let came = network.right.received_packets("lan")? - before;
         ensure!(came >= frames.len() as u64, "{came} of {}", frames.len());
         Ok(())
@@ -487,8 +485,8 @@ fn no_program_is_left_after_sigkill() -> Result<()> {
     let own = &programs() - &before;
     ensure!(!own.is_empty(), "it measures without a program");
     flows.process.signal("KILL")?;
-    flows.process.wait(LIMIT)?;
-    child::eventually(LIMIT, || {
+    flows.process.wait()?;
+    child::eventually(|| {
         let left = &programs() & &own;
         ensure!(left.is_empty(), "{left:?}");
         Ok(())

@@ -68,7 +68,7 @@ pub fn agent(group: &Group, at: &Namespace, cpu: u32, words: &[&str]) -> Result<
     let mut inner = at.command(own);
     inner.args(["agent", "on", &cpu.to_string()]).args(words);
     let mut agent = Owned::start(&mut group.command(&inner))?;
-    agent.wait_for_line("ready", Duration::from_secs(10))?;
+    agent.wait_for_line("ready")?;
     Ok(agent)
 }
 

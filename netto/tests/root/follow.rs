@@ -5,23 +5,21 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
 use metrics_common::log::LogReader;
 use metrics_common::{Info, Snapshot};
 
+use crate::child::PATIENCE;
 use crate::daemon::Daemon;
-
-/// Until the next snapshot is in the file.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// A file that has no end, only a next part that may take a while.
 struct Growing(File);
 
 impl Read for Growing {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             match self.0.read(buffer)? {
                 0 if Instant::now() > deadline => return Err(io::ErrorKind::TimedOut.into()),
@@ -121,6 +119,23 @@ impl Followed {
         add(&mut self.entries, &snapshot.cost().entries);
         add(&mut self.times_ns, &snapshot.cost().components);
         Ok(*snapshot)
+    }
+
+    /// Reads on until something is found in an interval; `told` tells what was in the last of those
+    /// in which nothing was.
+    pub fn find<T>(
+        &mut self,
+        told: impl Fn(&Snapshot) -> String,
+        mut look: impl FnMut(&Snapshot) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let snapshot = self.next()?;
+            if let Some(found) = look(&snapshot)? {
+                return Ok(found);
+            }
+            ensure!(Instant::now() < deadline, "not found: {}", told(&snapshot));
+        }
     }
 
     /// The sum between two times, to an interval's length, as one snapshot.

@@ -82,7 +82,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Err(error) = child::eventually(LEAVES, || remove(&self.folder)) {
+        if let Err(error) = child::within(LEAVES, || remove(&self.folder)) {
             eprintln!("cannot remove {}: {error:#}", self.folder.display());
         }
     }

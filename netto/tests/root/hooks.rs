@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::Method;
@@ -11,21 +10,16 @@ use metrics_common::Method;
 use crate::daemon::Daemon;
 use crate::lab::{Namespace, Network, kernel_at_least};
 use crate::latency::{PORT, address, answerer, ask, netns};
-use crate::latency_talk::SETTLE;
 use crate::measure::{self, Sample};
 use crate::packets::{OTHERS, sum};
 use crate::running::attached_at;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{child, groups, http, traffic};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "hooks::one_program_stands_for_all_features_that_want_a_hook_and_each_counts_all",
-    tools: &["ip"],
-    body: shared,
-}];
+tests! {
+    hooks::one_program_stands_for_all_features_that_want_a_hook_and_each_counts_all ["ip"] = shared;
+}
 
-/// Until something that was asked for by a signal is there.
-const LIMIT: Duration = Duration::from_secs(30);
 /// Packets that are sent to a closed port.
 const DROPPED: u64 = 2_000;
 /// Turns, each with a datagram and a message of a connection there and back.
@@ -83,7 +77,7 @@ fn write(file: &Path, latency_in: Option<&str>) -> Result<()> {
 }
 
 fn become_attached(daemon: &Daemon, expected: &[Attached], has_latency: bool) -> Result<()> {
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let latency = &daemon.snapshot()?["latency"];
         ensure!(latency.is_object() == has_latency, "latency: {latency}");
         let attached = attached_at(daemon.process.pid())?;
@@ -99,7 +93,7 @@ fn become_attached(daemon: &Daemon, expected: &[Attached], has_latency: bool) ->
 }
 
 fn samples(daemon: &Daemon) -> Result<Vec<Sample>> {
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     measure::parse(&http::get_ok(daemon.at, "/metrics")?.body)
 }
 

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -110,7 +109,7 @@ fn real_list() -> Result<String> {
 fn must_go_on(daemon: &mut Daemon, what: &str) -> Result<()> {
     let cpus = std::thread::available_parallelism()?.get();
     let from = daemon.sequence().with_context(|| what.to_owned())?;
-    child::eventually(Duration::from_secs(20), || {
+    child::eventually(|| {
         ensure!(daemon.sequence()? >= from + 3, "no further snapshots");
         Ok(())
     })
@@ -140,7 +139,7 @@ fn a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on() -> Result<(
     let notes = daemon.info()?.notes.join("\n");
     ensure!(notes.contains("\"5-0\" is no list of CPUs"), "{notes}");
     tree.write(ONLINE, real_list()?)?;
-    child::eventually(Duration::from_secs(20), || {
+    child::eventually(|| {
         let notes = daemon.info()?.notes.join("\n");
         ensure!(!notes.contains("no list of CPUs"), "{notes}");
         Ok(())
@@ -163,7 +162,7 @@ fn a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on() -> Result<(
         }
         must_go_on(&mut daemon, text)?;
     }
-    let status = daemon.process.wait(daemon::STOP_LIMIT)?;
+    let status = daemon.process.wait()?;
     let said = daemon.process.stderr();
     ensure!(status.code() == Some(1), "{status}: {said}");
     ensure!(
@@ -228,7 +227,7 @@ fn damage_while_netto_runs_stops_it_with_a_word_or_not_at_all() -> Result<()> {
     }
     // Without a line that must be there netto cannot go on, and says of which file.
     tree.write(STAT, "cpu 1 2 three\n")?;
-    let status = daemon.process.wait(daemon::STOP_LIMIT)?;
+    let status = daemon.process.wait()?;
     let said = daemon.process.stderr();
     ensure!(
         status.code() == Some(1) && said.contains("/proc/stat") && !said.contains("panicked"),

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::Snapshot;
@@ -28,8 +27,6 @@ tests! {
 /// The CPU that is meant to be quiet.
 const QUIET: u32 = RECEIVING_CPU;
 const PORT: u16 = 6001;
-/// Lists are read again every five seconds.
-const LIMIT: Duration = Duration::from_secs(90);
 /// Intervals in which nothing is told while nothing is meant to be quiet.
 const BEFORE: usize = 20;
 
@@ -129,17 +126,9 @@ fn sysfs() -> Result<tempfile::TempDir> {
 /// Reads intervals until something is found in one.
 fn wait_for<T>(
     followed: &mut Followed,
-    mut look: impl FnMut(&Snapshot) -> Result<Option<T>>,
+    look: impl FnMut(&Snapshot) -> Result<Option<T>>,
 ) -> Result<T> {
-    let deadline = Instant::now() + LIMIT;
-    let mut last = Snapshot::default();
-    while Instant::now() < deadline {
-        last = followed.next()?;
-        if let Some(found) = look(&last)? {
-            return Ok(found);
-        }
-    }
-    bail!("not found: {:?}", last.sections.intruders)
+    followed.find(|last| format!("{:?}", last.sections.intruders), look)
 }
 
 /// The section, if in it packets that this group received interrupted that group on the quiet CPU.

@@ -24,7 +24,7 @@ tests! {
 /// Waits until a device has received a stream of packets.
 fn carries(at: &Namespace, device: &str) -> Result<()> {
     let before = at.received_packets(device)?;
-    child::eventually(Duration::from_secs(10), || {
+    child::eventually(|| {
         let packets = at.received_packets(device)? - before;
         ensure!(packets >= 200, "{device} received only {packets} packets");
         Ok(())
@@ -108,8 +108,7 @@ fn a_host_that_is_not_quiet_is_noticed_and_named() -> Result<()> {
     ensure!(trial::outcome(told, false).is_ok(), "no skip");
     let again = trial::NotNow(text).into();
     ensure!(trial::outcome(again, true).is_err(), "no failure in CI");
-    // Others may still be using this machine; then nothing can be checked here.
-    quiet::wait(Duration::from_secs(60))
+    Ok(())
 }
 
 /// One try.

@@ -21,9 +21,6 @@ use crate::latency_talk::Measured;
 use crate::running::programs_of;
 use crate::{child, guest, traffic, trial};
 
-/// Timeout for a change requested by a signal.
-const LIMIT: Duration = Duration::from_secs(30);
-
 /// Points that the newest interval has.
 fn points(daemon: &Daemon) -> Result<Vec<String>> {
     let snapshot = daemon.snapshot()?;
@@ -50,7 +47,7 @@ pub fn asked_for_otherwise() -> Result<()> {
     let mut daemon = Daemon::start(&["--config", path, "--user-period", "100"])?;
     let pid = daemon.process.pid();
     let becomes = |daemon: &Daemon, expected: &[&str]| {
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let found = points(daemon)?;
             ensure!(found == expected, "{found:?} instead of {expected:?}");
             Ok(())
@@ -63,14 +60,14 @@ pub fn asked_for_otherwise() -> Result<()> {
     daemon.process.signal("HUP")?;
     becomes(&daemon, &["udp-socket-read"])?;
     // The kernel frees a program some time after its last reference is gone.
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(!begins_at_ip(pid)?, "a point not asked for has programs");
         Ok(())
     })?;
 
     write("latency = true\nlatency-points = [\"nowhere\"]\n")?;
     daemon.process.signal("HUP")?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let told = daemon.process.stderr();
         ensure!(told.contains("knows no point \"nowhere\""), "{told}");
         Ok(())
@@ -80,7 +77,7 @@ pub fn asked_for_otherwise() -> Result<()> {
     write("latency = false\n")?;
     daemon.process.signal("HUP")?;
     // No points alone say nothing: the interval in which a combined program is attached has none.
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let reason = reason(&daemon)?;
         ensure!(reason.contains("--latency"), "the reason is {reason}");
         Ok(())

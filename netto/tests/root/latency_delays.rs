@@ -125,7 +125,7 @@ pub fn in_group(group: &Group, at: &Namespace, words: &[&str]) -> Result<Owned> 
     let mut inner = at.command(own);
     inner.arg("agent").args(words);
     let mut agent = Owned::start(&mut group.command(&inner))?;
-    agent.wait_for_line("ready", Duration::from_secs(10))?;
+    agent.wait_for_line("ready")?;
     Ok(agent)
 }
 

@@ -20,13 +20,12 @@ use crate::latency::{PORT, address, netns};
 use crate::latency_delays::{limit, reader_in};
 use crate::latency_talk::{Measured, MeasuredLatencies};
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 
-pub const TESTS: &[Test] = &[Test {
-    name: "bpftrace::a_plain_script_at_the_same_functions_counts_the_same",
-    tools: &["ip", "bpftrace"],
-    body: beside_bpftrace,
-}];
+tests! {
+    bpftrace::a_plain_script_at_the_same_functions_counts_the_same ["ip", "bpftrace"]
+        = beside_bpftrace;
+}
 
 /// Time to compile the script in an emulated guest.
 const COMPILES: Duration = Duration::from_secs(240);
@@ -124,7 +123,7 @@ fn beside_bpftrace() -> Result<()> {
     let mut command = child::mortal("bpftrace");
     command.args(["-f", "json"]).arg(&file);
     let mut tracer = Owned::start(&mut command)?;
-    child::eventually(COMPILES, || {
+    child::within(COMPILES, || {
         let (said, complained) = (tracer.stdout(), tracer.stderr());
         ensure!(said.contains("ready"), "{said}{complained}");
         Ok(())
@@ -144,7 +143,7 @@ fn beside_bpftrace() -> Result<()> {
     std::thread::sleep(Duration::from_secs(1));
     drop(readers);
     tracer.signal("INT")?;
-    tracer.wait(COMPILES)?;
+    tracer.wait_within(COMPILES)?;
     let said = tracer.stdout();
     let found = measured.end()?;
     let least_ns = least_ns()?;

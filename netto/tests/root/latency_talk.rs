@@ -19,10 +19,8 @@ use crate::running::read_log;
 
 /// Bytes of each message.
 const BYTES: usize = 300;
-/// Longer than two intervals of netto's.
-pub const SETTLE: Duration = Duration::from_millis(300);
 /// An answer that takes longer was lost.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The answering side.
 pub struct LateAnswerer {
@@ -102,13 +100,13 @@ impl Measured {
         if let Availability::Unavailable { reason } = &known.context("not listed")?.availability {
             bail!("latencies are not measured: {reason}");
         }
-        std::thread::sleep(SETTLE);
+        daemon.settle()?;
         Ok(Measured { daemon, folder })
     }
 
     /// Everything that was measured until now.
     pub fn end(self) -> Result<MeasuredLatencies> {
-        std::thread::sleep(SETTLE);
+        self.daemon.settle()?;
         self.daemon.terminate()?;
         found(&self.folder.path().join("netto.log"))
     }

@@ -22,7 +22,7 @@ tests! {
 /// netto under a limit, to its end: that it failed, and said so with this word.
 fn must_be_refused(mut command: Command, word: &str) -> Result<String> {
     let mut process = Owned::start(&mut command)?;
-    let status = process.wait(daemon::START_LIMIT)?;
+    let status = process.wait()?;
     let said = process.stderr();
     ensure!(
         status.code() == Some(1),
@@ -43,13 +43,13 @@ fn must_be_refused(mut command: Command, word: &str) -> Result<String> {
 fn must_serve(mut command: Command, port: u16) -> Result<()> {
     let mut process = Owned::start(&mut command)?;
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    let is_over = child::eventually(daemon::START_LIMIT, || match process.try_wait()? {
+    let is_over = child::eventually(|| match process.try_wait()? {
         Some(status) => Ok(Some(status)),
         None => http::get_ok(at, "/readyz").map(|_| None),
     })?;
     ensure!(is_over.is_none(), "{command:?}: {}", process.stderr());
     process.signal("TERM")?;
-    let status = process.wait(daemon::STOP_LIMIT)?;
+    let status = process.wait()?;
     ensure!(status.success(), "{status}: {}", process.stderr());
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::codec::{Gap, ServerMessage};
@@ -12,9 +11,6 @@ use metrics_common::log::LogReader;
 use crate::child;
 use crate::daemon::Daemon;
 use crate::trial::tests;
-
-/// Until something must have happened that depends on one retry a second.
-const LIMIT: Duration = Duration::from_secs(20);
 
 tests! {
     log_disk::a_full_disk_costs_nothing_once_there_is_room_again ["mount", "umount"];
@@ -85,7 +81,7 @@ fn logging_to(path: &Path) -> Result<Daemon> {
 }
 
 fn says(daemon: &Daemon, words: &str) -> Result<()> {
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let said = daemon.process.stderr();
         ensure!(said.contains(words), "no {words:?} in: {said}");
         Ok(())
@@ -105,7 +101,7 @@ fn a_full_disk_costs_nothing_once_there_is_room_again() -> Result<()> {
     let _ = fs::write(&stuffing, vec![1; 256 << 10]);
     says(&daemon, "No space left on device")?;
     let when_full = daemon.sequence()?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(daemon.sequence()? > when_full + 10, "it measures no more");
         Ok(())
     })?;

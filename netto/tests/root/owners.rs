@@ -22,71 +22,33 @@ use crate::kernels::{self, Statistics};
 use crate::lab::Network;
 use crate::running::attached_at;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::tests;
 use crate::{owners_off, owners_pids};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "owners::two_groups_that_receive_udp_cost_what_each_receives_and_a_third_one_pays",
-        tools: &["ip"],
-        body: udp_costs_what_it_receives,
-    },
-    Test {
-        name: "owners::two_groups_that_receive_tcp_cost_what_each_receives",
-        tools: &["ip"],
-        body: tcp_costs_what_it_receives,
-    },
-    Test {
-        name: "owners::two_groups_that_share_a_port_cost_what_each_receives",
-        tools: &["ip"],
-        body: siblings_cost_what_they_receive,
-    },
-    Test {
-        name: "owners::what_a_bridge_forwards_is_the_interfaces_and_what_is_received_the_groups",
-        tools: &["ip", "bridge"],
-        body: a_bridge_forwards,
-    },
-    Test {
-        name: "owners::what_a_router_forwards_is_the_interfaces_and_what_is_received_the_groups",
-        tools: &["ip"],
-        body: a_router_forwards,
-    },
-    Test {
-        name: "owners::of_each_cpu_and_interval_owners_sum_to_the_component_to_the_nanosecond",
-        tools: &["ip"],
-        body: owners_sum_to_the_component,
-    },
-    Test {
-        name: "owners::processes_are_told_apart_within_a_group",
-        tools: &["ip"],
-        body: processes_are_told_apart,
-    },
-    Test {
-        name: "owners::a_pid_that_two_processes_had_one_after_the_other_is_two_owners",
-        tools: &["ip"],
-        body: owners_pids::a_pid_is_used_again,
-    },
-    Test {
-        name: "owners::what_finding_them_costs_is_what_the_kernel_says_of_its_programs",
-        tools: &["ip"],
-        body: its_price_is_the_kernels,
-    },
-    Test {
-        name: "owners::a_note_says_that_owners_are_found_for_a_part_of_the_time_while_it_costs_too_much",
-        tools: &["ip"],
-        body: || a_note_while_it_costs_too_much().map(drop),
-    },
-    Test {
-        name: "owners::the_note_is_withdrawn_when_finding_owners_fits_again",
-        tools: &["ip"],
-        body: || note_becomes(&a_note_while_it_costs_too_much()?, false),
-    },
-    Test {
-        name: "owners::who_turns_them_off_has_no_program_nor_instruction_and_is_told_how_to_ask",
-        tools: &[],
-        body: owners_off::turned_off,
-    },
-];
+tests! {
+    owners::two_groups_that_receive_udp_cost_what_each_receives_and_a_third_one_pays ["ip"]
+        = udp_costs_what_it_receives;
+    owners::two_groups_that_receive_tcp_cost_what_each_receives ["ip"] = tcp_costs_what_it_receives;
+    owners::two_groups_that_share_a_port_cost_what_each_receives ["ip"]
+        = siblings_cost_what_they_receive;
+    owners::what_a_bridge_forwards_is_the_interfaces_and_what_is_received_the_groups ["ip", "bridge"]
+        = a_bridge_forwards;
+    owners::what_a_router_forwards_is_the_interfaces_and_what_is_received_the_groups ["ip"]
+        = a_router_forwards;
+    owners::of_each_cpu_and_interval_owners_sum_to_the_component_to_the_nanosecond ["ip"]
+        = owners_sum_to_the_component;
+    owners::processes_are_told_apart_within_a_group ["ip"] = processes_are_told_apart;
+    owners::a_pid_that_two_processes_had_one_after_the_other_is_two_owners ["ip"]
+        = owners_pids::a_pid_is_used_again;
+    owners::what_finding_them_costs_is_what_the_kernel_says_of_its_programs ["ip"]
+        = its_price_is_the_kernels;
+    owners::a_note_says_that_owners_are_found_for_a_part_of_the_time_while_it_costs_too_much ["ip"]
+        = || a_note_while_it_costs_too_much().map(drop);
+    owners::the_note_is_withdrawn_when_finding_owners_fits_again ["ip"]
+        = || note_becomes(&a_note_while_it_costs_too_much()?, false);
+    owners::who_turns_them_off_has_no_program_nor_instruction_and_is_told_how_to_ask
+        = owners_off::turned_off;
+}
 
 /// Largest share of an owner without a socket.
 const NOTHING: f64 = 0.01;
@@ -401,7 +363,7 @@ fn its_price_is_the_kernels() -> Result<()> {
 
 /// Probes go after an interval or two that show it, and stay away for ten seconds at least.
 fn note_becomes(daemon: &Daemon, is_told: bool) -> Result<()> {
-    child::eventually(Duration::from_secs(60), || {
+    child::eventually(|| {
         let notes = daemon.info()?.notes;
         let told = notes.iter().filter(|note| note.contains(DETACHED)).count();
         ensure!(told == usize::from(is_told), "{notes:?}");
@@ -416,7 +378,7 @@ fn a_note_while_it_costs_too_much() -> Result<Daemon> {
     let _load = traffic::udp_blast(&network.left, network.right_v4)?;
     note_becomes(&daemon, true)?;
     // What others want at the same hooks they have by themselves.
-    child::eventually(Duration::from_secs(20), || {
+    child::eventually(|| {
         let attached = attached_at(daemon.process.pid())?;
         let at = |hook: &str| attached.get(hook).cloned().unwrap_or_default();
         let (dropped, left) = (at("kfree_skb"), at("net_dev_queue"));
@@ -439,7 +401,7 @@ fn met_in_windows(pid: u32) -> Result<()> {
             .map_or(0, |own| own.run_time_ns))
     };
     let before = runs()?;
-    child::eventually(Duration::from_secs(20), || {
+    child::eventually(|| {
         ensure!(runs()? > before, "no packet was met in any window");
         Ok(())
     })

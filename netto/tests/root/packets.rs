@@ -11,39 +11,20 @@ use crate::daemon::{Daemon, Shared};
 use crate::lab::{Network, Wire, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::measure::{self, Sample};
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{NotOnThisKernel, tests};
 use crate::{burn, child, http, traffic};
 
-pub const TESTS: &[Test] = &[
-    Test {
-        name: "packets::those_over_a_veth_are_counted_by_cpu_and_interface",
-        tools: &["ip"],
-        body: counted,
-    },
-    Test {
-        name: "packets::those_for_a_closed_port_are_drops_without_a_socket",
-        tools: &["ip"],
-        body: dropped,
-    },
-    Test {
-        name: "packets::one_costs_so_much_more_as_a_program_burns_for_it",
-        tools: &["ip"],
-        body: burnt,
-    },
-    Test {
-        name: "packets::an_interface_of_any_name_comes_and_goes",
-        tools: &["ip"],
-        body: odd_name,
-    },
-];
+tests! {
+    packets::those_over_a_veth_are_counted_by_cpu_and_interface ["ip"] = counted;
+    packets::those_for_a_closed_port_are_drops_without_a_socket ["ip"] = dropped;
+    packets::one_costs_so_much_more_as_a_program_burns_for_it ["ip"] = burnt;
+    packets::an_interface_of_any_name_comes_and_goes ["ip"] = odd_name;
+}
 
 /// Packets that a test sends.
 const PACKETS: u64 = 3_000;
-/// Packets that others may have sent meanwhile.
-pub const OTHERS: f64 = 150.0;
-/// Longer than two intervals of netto's.
-const SETTLE: Duration = Duration::from_millis(500);
-const LIMIT: Duration = Duration::from_secs(20);
+/// Packets of others meanwhile: fewer than are sent, which would be counted twice.
+pub const OTHERS: f64 = 1_500.0;
 
 /// Where nobody listens, beyond the host's device.
 fn closed(wire: &Wire) -> String {
@@ -76,7 +57,7 @@ fn interface(snapshot: &Value, name: &str) -> Option<Value> {
 }
 
 fn appears(daemon: &Daemon, name: &str) -> Result<Value> {
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         interface(&daemon.snapshot()?, name).with_context(|| format!("there is no {name}"))
     })
 }
@@ -90,11 +71,11 @@ fn counted() -> Result<()> {
         "{shown}"
     );
     ensure!(shown["rx_queues"].as_u64() > Some(0), "{shown}");
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let before = metrics(&daemon)?;
     let count = PACKETS.to_string();
     traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), &count])?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let after = metrics(&daemon)?;
     let grown = |family: &str, labels: &[(&str, &str)]| {
         sum(&after, family, labels) - sum(&before, family, labels)
@@ -144,7 +125,7 @@ fn dropped() -> Result<()> {
     let (to, count) = (format!("{}:9", network.right_v4), PACKETS.to_string());
     // A place has a name some moments after its first drop, in a guest some seconds.
     traffic::agent_to_end(&network.left, &["udp-count", &to, "1"])?;
-    child::eventually(3 * LIMIT, || {
+    child::eventually(|| {
         let samples = metrics(&daemon)?;
         let dropped = samples
             .iter()
@@ -156,10 +137,10 @@ fn dropped() -> Result<()> {
         );
         Ok(())
     })?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let before = metrics(&daemon)?;
     traffic::agent_to_end(&network.left, &["udp-count", &to, &count])?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let after = metrics(&daemon)?;
     let grown = |family: &str, labels: &[(&str, &str)]| {
         sum(&after, family, labels) - sum(&before, family, labels)
@@ -191,7 +172,7 @@ fn rx(daemon: &Daemon) -> Result<(f64, f64)> {
 
 /// The cost of a packet over some seconds, nanoseconds.
 fn per_packet(daemon: &Daemon) -> Result<f64> {
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let before = rx(daemon)?;
     std::thread::sleep(Duration::from_secs(3));
     let after = rx(daemon)?;
@@ -237,9 +218,9 @@ fn odd_name() -> Result<()> {
     let mut daemon = Shared::take()?;
     let wire = Wire::named(ODD_NAME)?;
     appears(&daemon, ODD_NAME)?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), "500"])?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let escaped = ODD_NAME.replace('\\', "\\\\").replace('"', "\\\"");
     let series =
         format!("netto_interface_packets_total{{interface=\"{escaped}\",direction=\"rx\"}} ");
@@ -251,12 +232,12 @@ fn odd_name() -> Result<()> {
     let counted = value(&daemon)?;
     ensure!(counted >= 500.0, "{counted} packets");
     drop(wire);
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         let gone = interface(&daemon.snapshot()?, ODD_NAME).is_none();
         ensure!(gone, "it is still there");
         Ok(())
     })?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let after = value(&daemon)?;
     ensure!(
         after >= counted,
@@ -265,13 +246,10 @@ fn odd_name() -> Result<()> {
     // Another of the same name begins anew, and adds to it.
     let wire = Wire::named(ODD_NAME)?;
     appears(&daemon, ODD_NAME)?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     traffic::agent_to_end(&wire.inside, &["udp-count", &closed(&wire), "300"])?;
-    std::thread::sleep(SETTLE);
+    daemon.settle()?;
     let again = value(&daemon)? - after;
-    ensure!(
-        (300.0..300.0 + OTHERS).contains(&again),
-        "{again} packets more"
-    );
+    ensure!((300.0..600.0).contains(&again), "{again} packets more");
     daemon.must_live()
 }

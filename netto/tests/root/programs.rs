@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
@@ -32,7 +32,6 @@ tests! {
 
 const NAME: &str = "nettotest_work";
 const SETTLE: Duration = Duration::from_secs(2);
-const LIMIT: Duration = Duration::from_secs(20);
 /// Some ten thousand samples.
 const MEASURED: Duration = Duration::from_secs(20);
 /// The promise, and what the kernel's account leaves out: the call of the program.
@@ -56,7 +55,7 @@ fn attach_to(target: &str, how: &str) -> Result<Owned> {
     let own = std::env::current_exe()?;
     let mut command = child::mortal(&own.to_string_lossy());
     let mut agent = Owned::start(command.args(["agent", "attach", how, target]))?;
-    agent.wait_for_line("ready", LIMIT)?;
+    agent.wait_for_line("ready")?;
     Ok(agent)
 }
 
@@ -93,17 +92,16 @@ fn sums_hold(sum: &Snapshot) -> Result<()> {
 
 /// Follows until the program with this number is complete.
 fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
-    let deadline = Instant::now() + LIMIT;
-    let mut last = Snapshot::default();
-    while Instant::now() < deadline {
-        last = followed.next()?;
-        sums_hold(&last)?;
-        let found = program(&last, id);
-        if found.is_some_and(|own| own.total_ns() > 0 && own.about.packets.is_some()) {
-            return Ok(last);
-        }
-    }
-    bail!("not found: {:?}", last.sections.programs)
+    followed.find(told, |snapshot| {
+        sums_hold(snapshot)?;
+        let is_whole = |own: &Program| own.total_ns() > 0 && own.about.packets.is_some();
+        let found = program(snapshot, id).is_some_and(is_whole);
+        Ok(found.then(|| snapshot.clone()))
+    })
+}
+
+fn told(snapshot: &Snapshot) -> String {
+    format!("{:?}", snapshot.sections.programs)
 }
 
 fn found(Way(how, kind, hook): Way) -> Result<()> {
@@ -141,16 +139,14 @@ fn one_that_a_control_group_has_without_a_link_is_found_with_its_group() -> Resu
     let mut followed = Followed::start()?;
     let to = SocketAddr::new(wire.nobody, 9).to_string();
     let _traffic = flows::agent(&group, &wire.inside, OTHER_CPU, &["udp-blast", &to])?;
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        let snapshot = followed.next()?;
-        let own = program(&snapshot, id);
-        if let Some([place]) = own.map(|own| &own.about.attached[..]) {
-            ensure!((&*place.hook, &*place.target) == ("cgroup_inet_egress", group.path()));
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "no place of {own:?}");
-    }
+    followed.find(told, |snapshot| {
+        let own = program(snapshot, id);
+        let Some([place]) = own.map(|own| &own.about.attached[..]) else {
+            return Ok(None);
+        };
+        ensure!((&*place.hook, &*place.target) == ("cgroup_inet_egress", group.path()));
+        Ok(Some(()))
+    })
 }
 
 /// Two programs with the same name and the same instructions, one after the other.
@@ -167,15 +163,10 @@ fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
         wait_for(&mut followed, id)?;
         drop(agent);
         before = Some(id);
-        let deadline = Instant::now() + LIMIT;
-        let has_gone =
-            |snapshot: &Snapshot| program(snapshot, id).is_none_or(|own| own.about.samples == 0);
-        while !has_gone(&followed.next()?) {
-            ensure!(
-                Instant::now() < deadline,
-                "samples in a program that is gone"
-            );
-        }
+        followed.find(told, |snapshot| {
+            let is_gone = program(snapshot, id).is_none_or(|own| own.about.samples == 0);
+            Ok(is_gone.then_some(()))
+        })?;
     }
     Ok(())
 }

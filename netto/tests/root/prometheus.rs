@@ -36,7 +36,6 @@ const MINUTE: Duration = Duration::from_secs(40);
 /// From the beginning of that time to the first scrape, and from the last scrape to its end.
 const UNSEEN_SECONDS: f64 = 3.0;
 /// For a server to start, and to answer.
-const LIMIT: Duration = Duration::from_secs(40);
 /// Tolerance of `rate()` against the log over such a long time.
 const TOLERANCE: f64 = 0.01;
 /// Rounding error of the difference of two exact totals as floating-point numbers, seconds.
@@ -220,7 +219,7 @@ fn demonstration() -> Result<(Owned, SocketAddr)> {
         &port,
     ];
     let demo = Owned::start(&mut daemon::command(&words))?;
-    child::eventually(LIMIT, || http::get_ok(at, "/readyz"))?;
+    child::eventually(|| http::get_ok(at, "/readyz"))?;
     Ok((demo, at))
 }
 
@@ -270,7 +269,7 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
     let _load = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let host = first.at.to_string();
     let of = format!("instance=\"{host}\"");
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         server.must_live()?;
         let up = server.value(&format!("up{{{of}}}"))?;
         ensure!(up == 1.0, "not scraped yet");
@@ -284,7 +283,7 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
     ensure!(status.success(), "netto ended ({status}): {stderr}");
     let (info, snapshots) = logged(&path)?;
     let second = Daemon::start_on(port, &[])?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         server.must_live()?;
         // Enough for each window of the board's.
         let of_late = format!("count_over_time(netto_snapshots_total{{{of}}}[3s])");

@@ -108,7 +108,7 @@ fn of_a_busy_loop_is_what_it_misses_of_its_own_time() -> Result<()> {
     while victim.try_wait()?.is_none() {
         sum.add(&followed.next()?);
     }
-    victim.wait(LIMIT)?;
+    victim.wait_within(LIMIT)?;
     for _ in 0..2 {
         sum.add(&followed.next()?);
     }

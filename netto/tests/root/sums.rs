@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::Info;
 use serde_json::Value;
 
-use crate::child::Owned;
+use crate::child::{Owned, PATIENCE};
 use crate::daemon::Shared;
 use crate::lab::Network;
 use crate::traffic;
@@ -21,7 +21,6 @@ tests! {
 
 /// Snapshots that are looked at, and for how long at most.
 const WATCHED: usize = 30;
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// More processes than CPUs, of every kind: switches, migrations, softirqs inside sends and receives.
 fn stress(direct: &Network, bridged: &Network) -> Result<Vec<Owned>> {
@@ -43,7 +42,7 @@ fn parts_add_up_to_their_whole_and_no_cpu_works_longer_than_time_passes() -> Res
     let info = daemon.info()?;
     let _stress = stress(&direct, &bridged)?;
     let mut seen = BTreeMap::new();
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + PATIENCE;
     // Each has boundaries that may be wrong.
     while seen.len() < WATCHED && Instant::now() < deadline {
         let snapshot = daemon.snapshot()?;

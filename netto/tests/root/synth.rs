@@ -27,7 +27,6 @@ tests! {
     synth::rates_beside_tcpreplay ["ip", "tcpreplay"] = rates;
 }
 
-const LIMIT: Duration = Duration::from_secs(20);
 const FLOWS: u64 = 300;
 /// From SYN alone to all that there are.
 const TCP_FLAGS: [u64; 9] = [2, 4, 16, 18, 20, 24, 26, 27, 31];
@@ -161,7 +160,7 @@ fn captured(
         .args(["-Z", "root", "-c", &count.to_string(), "-w"])
         .arg(file);
     let mut tcpdump = Owned::start(&mut command)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(
             tcpdump.stderr().contains("listening on"),
             "tcpdump does not listen"
@@ -169,7 +168,7 @@ fn captured(
         Ok(())
     })?;
     let report = act()?;
-    tcpdump.wait(LIMIT)?;
+    tcpdump.wait()?;
     Ok(report)
 }
 
@@ -243,7 +242,7 @@ fn via_a_neighbour() -> Result<()> {
         command.args(["synth", &records, "--json", "--to", "lan", "--via", &host]);
         let report = synth(&mut command)?;
         ensure!(report["packets"] == PACKETS, "{report}");
-        child::eventually(LIMIT, || {
+        child::eventually(|| {
             let came = kernels_count(&network.right, "Tcp:", "InSegs")? - before;
             ensure!(came == PACKETS, "{came} of {PACKETS} came to {host}");
             Ok(())
@@ -366,8 +365,8 @@ fn times() -> Result<()> {
         "{seconds} s are too short"
     );
     // How late packets are depends on who else runs here; that none is early does not. The first
-    // packet may be late itself, which the report bounds, and the two clocks differ a little.
-    const CLOCKS_NS: u64 = 1_000_000;
+    // packet may be late itself, which the report bounds, and who captures may be interrupted.
+    const CLOCKS_NS: u64 = 20_000_000;
     let late_ns = report["lateness"]["max_ns"]
         .as_u64()
         .context("no lateness")?;
@@ -409,12 +408,12 @@ fn interrupted() -> Result<()> {
     let mut command = namespace.command(&netto.to_string_lossy());
     command.args(["synth", &records, "--json", "--to", "out"]);
     let mut sender = Owned::start(&mut command)?;
-    child::eventually(LIMIT, || {
+    child::eventually(|| {
         ensure!(namespace.received_packets("in")? == 1, "no packet came");
         Ok(())
     })?;
     sender.signal("INT")?;
-    let status = sender.wait(LIMIT)?;
+    let status = sender.wait()?;
     ensure!(status.success(), "{status}: {}", sender.stderr());
     let report: Value = serde_json::from_str(&sender.stdout())?;
     ensure!(

@@ -12,14 +12,13 @@ use crate::lab::Namespace;
 
 /// The port that the sinks listen on.
 const PORT: u16 = 5201;
-const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// An agent at work in a namespace.
 pub fn agent(at: &Namespace, words: &[&str]) -> Result<Owned> {
     let own = std::env::current_exe().context("cannot tell where this test binary is")?;
     let own = own.to_str().context("this test binary has no UTF-8 path")?;
     let mut agent = Owned::start(at.command(own).arg("agent").args(words))?;
-    agent.wait_for_line("ready", START_LIMIT)?;
+    agent.wait_for_line("ready")?;
     Ok(agent)
 }
 
@@ -68,7 +67,7 @@ pub fn iperf3(
         at.command("iperf3")
             .args(["-s", "-1", "-B", &to.to_string()]),
     )?;
-    child::eventually(START_LIMIT, || {
+    child::eventually(|| {
         let report = from.run(
             "iperf3",
             &format!("-c {to} -t {seconds} -J --connect-timeout 1000 {options}"),
@@ -87,7 +86,7 @@ pub fn iperf3(
 pub fn iperf3_load(from: &Namespace, at: &Namespace, to: IpAddr) -> Result<[Owned; 2]> {
     let to = to.to_string();
     let server = Owned::start(at.command("iperf3").args(["-s", "-1", "-B", &to]))?;
-    let client = child::eventually(START_LIMIT, || {
+    let client = child::eventually(|| {
         let mut client = Owned::start(from.command("iperf3").args(["-c", &to, "-t", "60"]))?;
         std::thread::sleep(Duration::from_millis(300));
         match client.try_wait()? {

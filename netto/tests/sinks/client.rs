@@ -1,14 +1,13 @@
 //! A dashboard for the daemon: a WebSocket client that checks its messages.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
 
 use metrics_common::Snapshot;
 use metrics_common::codec::{self, ServerMessage};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
-use crate::support::{LIMIT, connect, info};
+use crate::support::{connect, eventually, info};
 
 /// A dashboard: a WebSocket that has been accepted.
 pub struct Dashboard(pub WebSocket<TcpStream>);
@@ -61,13 +60,7 @@ impl Dashboard {
 
 /// Opens a dashboard as soon as a place is free.
 pub fn open_when_free(address: SocketAddr) -> Dashboard {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        let url = format!("ws://{address}/ws");
-        if let Ok((socket, _)) = tungstenite::client(url, connect(address)) {
-            return Dashboard(socket);
-        }
-        assert!(Instant::now() < deadline, "the place stays taken");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let url = format!("ws://{address}/ws");
+    let open = || tungstenite::client(&url, connect(address)).ok();
+    Dashboard(eventually("a free place", open).0)
 }

@@ -1,7 +1,7 @@
 //! Messages of a dashboard's WebSocket, and the handling of misbehaving dashboards.
 
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netto::config::Config;
 use netto::features::FEATURES;
@@ -66,8 +66,8 @@ fn a_slow_reader_skips_to_the_newest() {
 #[test]
 fn a_reader_that_is_stuck_is_dropped() {
     let patience = Patience {
-        no_progress: Duration::from_millis(100),
-        keepalive: Duration::from_millis(20),
+        no_progress: Duration::from_secs(1),
+        keepalive: Duration::from_millis(50),
     };
     let prepared = run::bind(FEATURES, &config())
         .expect("prepared")
@@ -88,7 +88,7 @@ fn a_reader_that_is_stuck_is_dropped() {
     let mut lively = Dashboard::open(daemon.address);
     lively.hello();
     let first = lively.snapshot().sequence;
-    while lively.snapshot().sequence < first + 10 {}
+    while lively.snapshot().sequence < first + 30 {}
 }
 
 #[test]
@@ -111,11 +111,9 @@ fn a_reader_that_takes_no_data_is_cut_off_however_much_it_talks() {
     // Its place becomes free although it never reads.
     open_when_free(daemon.address);
     // And the connection itself is cut, not kept for the day when it reads.
-    let deadline = Instant::now() + LIMIT;
-    while deaf.0.get_mut().write_all(b"?").is_ok() {
-        assert!(Instant::now() < deadline, "the connection is kept");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the end of the connection", || {
+        deaf.0.get_mut().write_all(b"?").is_err()
+    });
 }
 
 #[test]

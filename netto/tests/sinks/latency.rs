@@ -3,7 +3,6 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use metrics_common::latency::{bounds, bucket_of};
 use netto::config::Config;
@@ -152,20 +151,13 @@ impl Prometheus {
     fn value(&self, query: &str) -> f64 {
         let text = form_urlencoded::byte_serialize(query.as_bytes()).collect::<String>();
         let path = format!("/api/v1/query?query={text}");
-        let deadline = Instant::now() + 2 * LIMIT;
-        loop {
-            let is_up = std::net::TcpStream::connect(self.address).is_ok();
-            let answer = is_up.then(|| get(self.address, &path, &[]));
-            if let Some(answer) = answer.filter(|answer| answer.status == 200) {
-                let json = answer.json();
-                let value = json["data"]["result"][0]["value"][1].as_str();
-                if let Some(value) = value.and_then(|text| text.parse().ok()) {
-                    return value;
-                }
-            }
-            assert!(Instant::now() < deadline, "{query} has no answer");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        eventually(query, || {
+            std::net::TcpStream::connect(self.address).ok()?;
+            let answer = get(self.address, &path, &[]);
+            let json = (answer.status == 200).then(|| answer.json())?;
+            let value = json["data"]["result"][0]["value"][1].as_str();
+            value?.parse().ok()
+        })
     }
 }
 

@@ -7,12 +7,11 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use metrics_common::codec::{Gap, ServerMessage};
 use metrics_common::log::{Beginning, LogReader};
 
-use crate::support::LIMIT;
+use crate::support::eventually;
 
 /// A netto that logs; killed by its own number when dropped.
 struct Logging {
@@ -78,14 +77,14 @@ impl Logging {
     }
 
     fn wait_for_words(&self, words: &str) {
-        wait_for(&format!("{words:?} on standard error"), || {
+        eventually(&format!("{words:?} on standard error"), || {
             (self.said(words) > 0).then_some(())
         });
     }
 
     /// Until it has ended by itself.
     fn ended(&mut self) -> ExitStatus {
-        wait_for("the end of netto", || {
+        eventually("the end of netto", || {
             self.child.try_wait().expect("it can be waited for")
         })
     }
@@ -107,17 +106,6 @@ impl Drop for Logging {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        if let Some(value) = attempt() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -151,7 +139,7 @@ impl Log {
 
     /// Waits until it holds so many snapshots.
     fn with(path: &Path, snapshots: usize) -> Log {
-        wait_for(
+        eventually(
             &format!("{snapshots} snapshots in {}", path.display()),
             || Log::read(path).filter(|log| log.sequences.len() >= snapshots),
         )
@@ -210,7 +198,7 @@ fn sighup_reopens_a_renamed_log_at_once_and_ends_nothing() {
     fs::rename(&path, folder.path().join("x.log.1")).expect("renamed");
     netto.signal("HUP");
     // Long before the next snapshot.
-    wait_for("a new log", || {
+    eventually("a new log", || {
         Log::read(&path).filter(|log| log.begins_with_hello)
     });
     // Without a rotation it is not a reason for anything.
@@ -256,7 +244,7 @@ fn a_log_emptied_without_its_header_by_an_older_netto_is_continued() {
         let netto = Logging::to(&path);
         netto.wait_for_words(&format!("{zeros} bytes of zeros"));
         let before = count_frames(&path);
-        wait_for("more snapshots", || {
+        eventually("more snapshots", || {
             (count_frames(&path) > before + 2).then_some(())
         });
         assert!(netto.terminate().success());
@@ -408,12 +396,8 @@ fn a_write_that_is_stuck_is_said_once_and_so_is_its_end() {
         .write(true)
         .open(&path)
         .expect("the other end");
-    let start = Instant::now();
     let netto = Logging::to(&path);
     netto.wait_for_words("has not answered for");
-    // Stated: after 5 to 6 seconds; and the pipe must fill first.
-    let said = start.elapsed();
-    assert!(said < Duration::from_secs(15), "said only after {said:?}");
     std::thread::spawn(move || {
         let mut sink = vec![0; 1 << 16];
         while pipe.read(&mut sink).is_ok_and(|count| count > 0) {}

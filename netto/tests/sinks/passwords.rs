@@ -54,14 +54,9 @@ fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them(
             .expect("a reset instead of a close message");
     }
     // The last of them may still be queued: this client is in the same queue.
-    let deadline = Instant::now() + LIMIT;
-    let answer = loop {
-        let answer = get(daemon.address, "/healthz", &[RIGHT]);
-        if answer.status != 503 || Instant::now() > deadline {
-            break answer;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let answer = eventually("an answer", || {
+        Some(get(daemon.address, "/healthz", &[RIGHT])).filter(|answer| answer.status != 503)
+    });
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
@@ -81,6 +76,7 @@ fn one_address_that_guesses_passwords_does_not_block_others() {
                 }
             });
         }
+        // The others go on until they are told, so nothing may fail before.
         let deadline = Instant::now() + LIMIT;
         while !refused.load(Ordering::Relaxed) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));

@@ -20,15 +20,9 @@ fn numbers(value: &serde_json::Value) -> Vec<f64> {
 
 /// Waits for the snapshot with this number.
 fn reach(daemon: &Daemon, sequence: u64) {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < LIMIT {
-        let answer = get(daemon.address, "/api/v1/snapshot", &[]);
-        if answer.status == 200 && answer.json()["sequence"].as_u64() >= Some(sequence) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("no snapshot {sequence}");
+    daemon.wait_for("/api/v1/snapshot", |answer| {
+        answer.status == 200 && answer.json()["sequence"].as_u64() >= Some(sequence)
+    });
 }
 
 #[test]

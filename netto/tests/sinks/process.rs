@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::support::{LIMIT, get};
+use crate::support::{LIMIT, get, until};
 
 /// `netto demo` on a port of the system's choice; ends when dropped.
 pub struct Process {
@@ -81,7 +81,7 @@ impl Process {
 
     /// Waits until its memory is below this; where it is then, or stays.
     pub fn resident_once_below(&self, bound: usize) -> usize {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LIMIT;
         loop {
             let resident = self.resident();
             if resident <= bound || Instant::now() > deadline {
@@ -101,11 +101,7 @@ impl Process {
             "/api/v1/snapshot",
             "/api/v1/flamegraph",
         ] {
-            let deadline = Instant::now() + LIMIT;
-            while get(self.address, path, &[]).status != 200 {
-                assert!(Instant::now() < deadline, "{path} never came");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            until(path, || get(self.address, path, &[]).status == 200);
         }
         self.resident()
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::history::History;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tungstenite::{Message, WebSocket};
 
 use crate::support::{
-    Answer, Daemon, LIMIT, config, connect, get, info, read_log, request, snapshot,
+    Answer, Daemon, LIMIT, config, connect, get, info, read_log, request, snapshot, until,
 };
 
 /// How many intervals of 50 ms were recorded: ten minutes.
@@ -321,11 +321,9 @@ fn the_program_plays_a_log_and_refuses_other_files() {
         assert!(begun.elapsed() < LIMIT, "it never serves");
     }
     let address = address.expect("an address");
-    let ready = || get(address, "/readyz", &[]).status == 200;
-    while !ready() {
-        assert!(begun.elapsed() < LIMIT, "it never shows anything");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("it shows something", || {
+        get(address, "/readyz", &[]).status == 200
+    });
     let shown = get(address, "/api/v1/snapshot", &[]).json();
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::{JoinHandle, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics_common::Folded;
 use metrics_common::{
@@ -23,7 +23,24 @@ use tokio::sync::oneshot;
 use crate::work;
 
 /// How long a test waits for anything before it fails.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Tries until there is something: what must happen, however slow the host is.
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until this is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    eventually(what, || is_so().then_some(()));
+}
 
 /// A component that the made-up host cannot show.
 pub const HIDDEN: &str = "xdp_generic";
@@ -352,18 +369,7 @@ impl Daemon {
 
     /// Asks again and again until the answer is good, and gives that.
     pub fn wait_for(&self, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
-        let deadline = std::time::Instant::now() + LIMIT;
-        loop {
-            let answer = get(self.address, path, &[]);
-            if good(&answer) {
-                return answer;
-            }
-            assert!(
-                std::time::Instant::now() < deadline,
-                "{path} never came right: {answer:?}"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually(path, || Some(get(self.address, path, &[])).filter(&good))
     }
 
     /// Waits for the first snapshot.

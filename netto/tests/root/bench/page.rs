@@ -46,7 +46,7 @@ pub fn measure(_: &Options) -> Result<()> {
     ];
     let mut demo = Owned::start(&mut daemon::command(&words))?;
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    child::eventually(START_LIMIT, || match demo.try_wait()? {
+    child::within(START_LIMIT, || match demo.try_wait()? {
         Some(status) => bail!("netto demo ended ({status}): {}", demo.stderr()),
         None => http::get_ok(at, "/readyz").map(drop),
     })?;
