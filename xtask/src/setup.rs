@@ -33,6 +33,28 @@ pub enum Purpose {
 /// # Errors
 /// Something is missing that cannot be fetched; the message says what to type.
 pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
+    ensure_packages(purpose)?;
+    match purpose {
+        Purpose::Test | Purpose::LongTest => fetch_test_tools(root),
+        Purpose::Build | Purpose::Bench => Ok(()),
+    }
+}
+
+/// Fetches what only tests need when they run, and nothing that is compiled.
+///
+/// # Errors
+/// As for [`ensure`].
+pub fn fetch_test_tools(root: &Path) -> Result<()> {
+    prometheus(root)?;
+    axe(root)?;
+    readers_of_exports(root)
+}
+
+/// Installs the tool chain's parts and system packages that are missing.
+///
+/// # Errors
+/// As for [`ensure`].
+pub fn ensure_packages(purpose: Purpose) -> Result<()> {
     toolchain(purpose)?;
     let mut needs: Vec<&Need> = packages::BUILD.iter().collect();
     match purpose {
@@ -76,11 +98,6 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
                 packages::name(need.sign)
             );
         }
-    }
-    if matches!(purpose, Purpose::Test | Purpose::LongTest) {
-        prometheus(root)?;
-        axe(root)?;
-        readers_of_exports(root)?;
     }
     Ok(())
 }

@@ -37,15 +37,24 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         true => setup::Purpose::LongTest,
         false => setup::Purpose::Test,
     };
-    setup::ensure(root, purpose)?;
+    setup::ensure_packages(purpose)?;
     let is_default = !options.quick && !options.long && options.args.is_empty();
     let mut tally = Tally::default();
     let mut slowest = Slowest::default();
-    if is_default || options.quick {
-        tally.check("format", tree::check_format(root));
-        tally.check("tidy", check_tidy(root));
-        tally.check("clippy", check_clippy(root));
-    }
+    // Downloads go on beside checks, which wait for no network.
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| {
+            setup::fetch_test_tools(root)?;
+            if is_default { vm::fetch(root) } else { Ok(()) }
+        });
+        if is_default || options.quick {
+            tally.check("format", tree::check_format(root));
+            tally.check("tidy", check_tidy(root));
+            tally.check("clippy", check_clippy(root));
+        }
+        let panicked = |_| Err(anyhow::anyhow!("the thread that fetches tools panicked"));
+        fetching.join().unwrap_or_else(panicked)
+    })?;
     let mut command = test_command(root)?;
     if options.quick {
         command.args(["--lib", "--bins"]);

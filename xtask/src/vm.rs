@@ -90,6 +90,19 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     })
 }
 
+/// Fetches the kernels of the matrix, if there are guests of them here.
+///
+/// # Errors
+/// A package is not to be had.
+pub fn fetch(root: &Path) -> Result<()> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Ok(());
+    }
+    let folder = folder(root)?;
+    let mut kernels = kernels::MATRIX.iter();
+    kernels.try_for_each(|kernel| kernels::fetch(&folder, *kernel).map(drop))
+}
+
 /// Runs the tests on every kernel of the matrix, as a part of all tests.
 ///
 /// # Errors
