@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use metrics_common::Snapshot;
 use netto::features::FEATURES;
@@ -42,7 +41,7 @@ impl SnapshotSource for Quiet {
 }
 
 #[test]
-fn four_periods_are_one_interval_until_a_dashboard_takes_each() {
+fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
     let counts = Arc::new(Counts::default());
     let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
     let source = Quiet {
@@ -52,31 +51,23 @@ fn four_periods_are_one_interval_until_a_dashboard_takes_each() {
     let daemon = Daemon::serving(prepared, info(), source);
     let made = || counts.made.load(Ordering::SeqCst);
     let passed = || counts.passed.load(Ordering::SeqCst);
-    let deadline = Instant::now() + LIMIT;
-    while made() < 3 {
-        assert!(Instant::now() < deadline, "no intervals");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("some intervals", || made() >= 3);
     let made = made();
-    assert!(passed() >= 3 * made, "{} of {made}", passed());
+    assert!(passed() >= 7 * made, "{} of {made}", passed());
 
     let mut dashboard = Dashboard::open(daemon.address);
     dashboard.hello();
-    let mut before = None;
     // The analyzer may be ahead of who opens a dashboard.
-    while before != Some(passed()) {
-        assert!(Instant::now() < deadline, "a dashboard is not given each");
-        before = Some(passed());
+    until("a dashboard is given each", || {
+        let before = passed();
         let sequences: Vec<u64> = (0..5).map(|_| dashboard.snapshot().sequence).collect();
         assert!(
             sequences.windows(2).all(|pair| pair[1] == pair[0] + 1),
             "{sequences:?}"
         );
-    }
+        passed() == before
+    });
     drop(dashboard);
     let before = passed();
-    while passed() < before + 6 {
-        assert!(Instant::now() < deadline, "it goes on for nobody");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it goes on for nobody", || passed() >= before + 6);
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Most periods of one interval, and its longest time.
-const MOST_PERIODS: u128 = 4;
-const LONGEST: Duration = Duration::from_secs(2);
+const MOST_PERIODS: u128 = 8;
+const LONGEST: Duration = Duration::from_secs(4);
 
 /// Whether somebody reads each interval. Shared with all threads.
 #[derive(Debug, Clone, Default)]
@@ -68,28 +68,36 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    fn ends(period_ms: u64, periods: [(bool, bool); 8]) -> [bool; 8] {
+    const QUIET: (bool, bool) = (false, true);
+
+    fn ends(period_ms: u64, periods: &[(bool, bool)]) -> Vec<bool> {
         let mut stretch = Stretch::of(Duration::from_millis(period_ms));
-        periods.map(|(is_read, is_quiet)| !stretch.goes_on(is_read, || is_quiet))
+        let ends = |&(is_read, is_quiet): &_| !stretch.goes_on(is_read, || is_quiet);
+        periods.iter().map(ends).collect()
+    }
+
+    /// Which of 16 quiet periods end an interval.
+    fn quiet_ends(period_ms: u64) -> Vec<usize> {
+        let ends = ends(period_ms, &[QUIET; 16]);
+        (1..=16).filter(|period| ends[period - 1]).collect()
     }
 
     #[test]
-    fn four_quiet_periods_that_nobody_reads_are_one_interval_and_others_are_one_each() {
-        const QUIET: (bool, bool) = (false, true);
+    fn quiet_periods_that_nobody_reads_are_one_interval_and_others_are_one_each() {
         let (read, busy) = ((true, true), (false, false));
         let (no, yes) = (false, true);
-        assert_eq!(ends(500, [QUIET; 8]), [no, no, no, yes, no, no, no, yes]);
         let periods = [QUIET, read, QUIET, QUIET, busy, busy, read, QUIET];
-        assert_eq!(ends(500, periods), [no, yes, no, no, yes, yes, yes, no]);
+        assert_eq!(ends(500, &periods), [no, yes, no, no, yes, yes, yes, no]);
     }
 
     #[test]
-    fn no_interval_is_longer_than_two_seconds_or_its_period() {
-        let quiet = [(false, true); 8];
-        assert_eq!(ends(50, quiet), ends(500, quiet));
-        assert_eq!(ends(1_000, quiet), [false, true].repeat(4)[..]);
-        assert_eq!(ends(1_500, quiet), [true; 8]);
-        assert_eq!(ends(60_000, quiet), [true; 8]);
+    fn no_interval_is_longer_than_eight_periods_and_four_seconds_or_its_period() {
+        assert_eq!(quiet_ends(50), [8, 16]);
+        assert_eq!(quiet_ends(500), [8, 16]);
+        assert_eq!(quiet_ends(1_000), [4, 8, 12, 16]);
+        assert_eq!(quiet_ends(1_500).len(), 8);
+        assert_eq!(quiet_ends(2_500).len(), 16);
+        assert_eq!(quiet_ends(60_000).len(), 16);
     }
 
     #[test]

@@ -18,10 +18,10 @@ use crate::{child, cpus, daemon, http, measure, traffic};
 
 /// Of the daemon at its defaults.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Intervals that an idle daemon is watched.
-const TICKS: u32 = 20;
+/// Periods that an idle daemon is watched: of eight, one interval is made.
+const TICKS: u32 = 24;
 /// Time until the startup is complete, and idle CPUs are not sampled any more.
-const START: Duration = Duration::from_secs(15);
+const START: Duration = Duration::from_secs(20);
 /// How long CPUs are watched.
 const WATCHED: Duration = Duration::from_secs(5);
 
@@ -48,7 +48,7 @@ pub fn start(options: &Options) -> Result<()> {
         spent.push(cpu_ns(&process)? as f64 / 1e9);
         took.push(begun.elapsed().as_secs_f64());
         process.signal("TERM")?;
-        process.wait(daemon::STOP_LIMIT)?;
+        process.wait()?;
     }
     figure("start_cpu_seconds", &spent);
     figure("start_seconds", &took);
