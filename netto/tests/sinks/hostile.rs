@@ -2,11 +2,11 @@
 //! `docs/SECURITY.md` states, under each attack that it names.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use netto_http::admission;
-use socket2::{Domain, Socket, Type};
+use socket2::SockRef;
 
 use crate::process::Process;
 use crate::support::*;
@@ -24,14 +24,16 @@ const UPGRADE: &str = "GET /ws?history HTTP/1.1\r\nHost: localhost\r\nConnection
     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
     Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n\r\n";
 
-/// A connection from this address of the loopback network.
-fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    let source = SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0));
-    socket.bind(&source.into()).expect("an own address");
-    socket.connect(&address.into()).expect("a connection");
-    socket.set_nonblocking(true).expect("set up");
-    socket.into()
+/// A connection of one of many parties, which on loopback are users.
+fn connect_from(number: u8, address: SocketAddr) -> TcpStream {
+    let stream = connect_as(10_000 + u32::from(number), address);
+    stream.set_nonblocking(true).expect("set up");
+    stream
+}
+
+/// The status of the answer to a user.
+fn get_as(user: u32, address: SocketAddr, path: &str) -> u16 {
+    request(connect_as(user, address), "GET", path, &[]).status
 }
 
 /// Sends as much as is taken at once; whether the connection still stands.
@@ -290,6 +292,55 @@ fn dashboards_that_do_not_read_cost_their_past_once() {
         peak.saturating_sub(idle) >> 10
     );
     assert!(peak <= bound, "{peak} bytes, {bound} at most");
+}
+
+#[test]
+fn who_reads_long_answers_slowly_shuts_nobody_else_out() {
+    let process = Process::start("", "--cpus 256 --user-period 200");
+    process.warm_up();
+    // Until one dump takes so much that some of them fill the room.
+    let deadline = Instant::now() + 3 * LIMIT;
+    let attackers: Vec<TcpStream> = loop {
+        let open = |_| {
+            let mut stream = connect_from(1, process.address);
+            SockRef::from(&stream)
+                .set_recv_buffer_size(4096)
+                .expect("a small window");
+            push(
+                &mut stream,
+                b"GET /api/v1/dump HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            );
+            stream
+        };
+        let readers: Vec<_> = (0..30).map(open).collect();
+        let refused = get_as(10_001, process.address, "/api/v1/dump");
+        if refused == 503 {
+            break readers;
+        }
+        assert!(Instant::now() < deadline, "the room is never full");
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    for path in ["/api/v1/dump", "/api/v1/history", "/api/v1/owners"] {
+        assert_eq!(get_as(10_002, process.address, path), 200, "{path}");
+    }
+    drop(attackers);
+}
+
+#[test]
+fn one_user_with_all_dashboards_makes_room_for_another() {
+    let process = Process::start("", "--cpus 2 --max-clients 8");
+    process.warm_up();
+    let open = |user| {
+        let mut stream = connect_as(user, process.address);
+        stream.write_all(UPGRADE.as_bytes()).expect("sent");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("an answer");
+        (head.ends_with(b"101"), stream)
+    };
+    let (first, others): (Vec<_>, Vec<_>) = (0..9).map(|_| open(10_001)).partition(|(is, _)| *is);
+    assert_eq!((first.len(), others.len()), (8, 1));
+    let (is_open, _stream) = open(10_002);
+    assert!(is_open, "another user has its share");
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! Clients without a password: they must not lock out clients with one.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netto::config::Config;
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 
 use crate::support::*;
 
@@ -25,16 +24,6 @@ fn protected() -> (Daemon, tempfile::TempDir) {
         ..config()
     };
     (Daemon::start(&config, endless()), folder)
-}
-
-/// A connection from an address of this host's choice.
-fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    let own = SocketAddr::from((own, 0));
-    socket.bind(&own.into()).expect("all of 127/8 is this host");
-    socket.connect(&address.into()).expect("connected");
-    socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    socket.into()
 }
 
 #[test]
@@ -61,7 +50,7 @@ fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them(
 }
 
 #[test]
-fn one_address_that_guesses_passwords_does_not_block_others() {
+fn one_user_that_guesses_passwords_does_not_block_others() {
     let (daemon, _folder) = protected();
     let address = daemon.address;
     let (until, refused) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -69,7 +58,7 @@ fn one_address_that_guesses_passwords_does_not_block_others() {
         for _ in 0..30 {
             scope.spawn(|| {
                 while !until.load(Ordering::Relaxed) {
-                    let stream = connect_from([127, 0, 0, 2], address);
+                    let stream = connect_as(10_002, address);
                     let status = request(stream, "GET", "/healthz", &[WRONG]).status;
                     assert!(matches!(status, 401 | 503), "{status}");
                     refused.fetch_or(status == 503, Ordering::Relaxed);
@@ -81,10 +70,10 @@ fn one_address_that_guesses_passwords_does_not_block_others() {
         while !refused.load(Ordering::Relaxed) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // All slots of that address are taken, and one is free for this one.
+        // All slots of that user are taken, and one is free for this one.
         let answers: Vec<u16> = (0..3)
             .map(|last| {
-                let stream = connect_from([127, 0, 0, 10 + last], address);
+                let stream = connect_as(10_010 + last, address);
                 request(stream, "GET", "/healthz", &[RIGHT]).status
             })
             .collect();

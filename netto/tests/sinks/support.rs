@@ -417,6 +417,17 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// A connection of another user of this host, for which the test must be root.
+pub fn connect_as(user: u32, address: SocketAddr) -> TcpStream {
+    // SAFETY: setfsuid takes any number, and changes this thread only.
+    unsafe { libc::setfsuid(user) };
+    let stream = connect(address);
+    // SAFETY: as above.
+    let was = unsafe { libc::setfsuid(libc::geteuid()) };
+    assert_eq!(was as u32, user, "only root can be another user");
+    stream
+}
+
 /// One request on any kind of stream.
 pub fn request(
     mut stream: impl Read + Write,

@@ -6,7 +6,6 @@
 //! reveals no names. `fair_queue` orders the checks.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
+use super::admission::Peer;
 use super::fair_queue::FairQueue;
 
 /// Usable bcrypt costs: 4 is bcrypt's least, and above 16 one check takes several seconds, during
@@ -86,13 +86,13 @@ impl Auth {
         })))
     }
 
-    /// Checks the `Authorization` header of a request from this address.
+    /// Checks the `Authorization` header of a request from this peer.
     ///
     /// A dropped future leaves at most the one check that is running for it.
     pub async fn check(
         self: &Arc<Self>,
         header: Option<&HeaderValue>,
-        from: Option<IpAddr>,
+        from: Option<Peer>,
     ) -> Verdict {
         let Some((user, password)) = header.and_then(credentials) else {
             return Verdict::Refused;
@@ -264,7 +264,7 @@ mod tests {
                     .iter()
                     .map(|&(last, is_right)| {
                         let header = if is_right { &right } else { &wrong };
-                        let from = Some(IpAddr::from([192, 0, 2, last]));
+                        let from = Some(Peer::new([192, 0, 2, last].into(), None));
                         Some((is_right, Box::pin(auth.check(Some(header), from))))
                     })
                     .collect();

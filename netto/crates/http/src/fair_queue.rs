@@ -1,21 +1,21 @@
 //! A fair queue: which request is worked on, which wait, and which are refused. Used for password
 //! checks and for questions about the past.
 //!
-//! Addresses take turns: each has its own queue, of which only the first request stands in the
-//! worker's queue. An address that fills its queue delays another address by one request, not by
-//! all. Places and turns are guards: however a request ends, its place becomes free. This file
+//! Peers take turns: each has its own queue, of which only the first request stands in the
+//! worker's queue. A peer that fills its queue delays another by one request, not by all. Places and turns are guards: however a request ends, its place becomes free. This file
 //! knows nothing of the work.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Waiting requests of all addresses together; bounds their memory.
+use crate::admission::Peer;
+
+/// Waiting requests of all peers together; bounds their memory.
 const MAX_WAITING: usize = 128;
-/// Waiting requests of one address: more than a browser's connections to one host.
+/// Waiting requests of one peer: more than a browser's connections to one host.
 const MAX_WAITING_OF_ONE: usize = 8;
 /// Requests that are worked on at the same time.
 const WORKERS: usize = 1;
@@ -28,35 +28,21 @@ pub struct FairQueue(Arc<Queues>);
 struct Queues {
     places: Arc<Semaphore>,
     workers: Arc<Semaphore>,
-    by_origin: Mutex<HashMap<Origin, AddressQueue>>,
+    by_peer: Mutex<HashMap<Option<Peer>, PeerQueue>>,
 }
 
-/// The queue of one address.
+/// The queue of one peer.
 #[derive(Debug)]
-struct AddressQueue {
+struct PeerQueue {
     first: Arc<Semaphore>,
     waiting: usize,
-}
-
-/// The key of a queue: an IPv4 address, an IPv6 /64, or no address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Origin(Option<IpAddr>);
-
-impl Origin {
-    fn of(address: Option<IpAddr>) -> Self {
-        Origin(address.map(|address| match address.to_canonical() {
-            // A host with one address of a /64 has all of them.
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
-            v4 @ IpAddr::V4(_) => v4,
-        }))
-    }
 }
 
 /// A place in a queue.
 #[derive(Debug)]
 pub struct QueuePlace {
     queues: Arc<Queues>,
-    origin: Origin,
+    peer: Option<Peer>,
     first: Arc<Semaphore>,
     _place: OwnedSemaphorePermit,
 }
@@ -76,16 +62,15 @@ impl FairQueue {
         FairQueue(Arc::new(Queues {
             places: Arc::new(Semaphore::new(MAX_WAITING)),
             workers: Arc::new(Semaphore::new(WORKERS)),
-            by_origin: Mutex::default(),
+            by_peer: Mutex::default(),
         }))
     }
 
-    /// A place for a request of this address; `None` if none is left for it.
-    pub fn place(&self, address: Option<IpAddr>) -> Option<QueuePlace> {
-        let origin = Origin::of(address);
+    /// A place for a request of this peer; `None` if none is left for it.
+    pub fn place(&self, peer: Option<Peer>) -> Option<QueuePlace> {
         let place = self.0.places.clone().try_acquire_owned().ok()?;
         let mut queues = self.0.lock();
-        let queue = queues.entry(origin).or_insert_with(|| AddressQueue {
+        let queue = queues.entry(peer).or_insert_with(|| PeerQueue {
             first: Arc::new(Semaphore::new(1)),
             waiting: 0,
         });
@@ -96,7 +81,7 @@ impl FairQueue {
         Some(QueuePlace {
             first: queue.first.clone(),
             queues: self.0.clone(),
-            origin,
+            peer,
             _place: place,
         })
     }
@@ -109,11 +94,9 @@ impl Default for FairQueue {
 }
 
 impl Queues {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, AddressQueue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Peer>, PeerQueue>> {
         // Each change is one step; none can be left half done.
-        self.by_origin
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +115,7 @@ impl QueuePlace {
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut queue) = self.queues.lock().entry(self.origin) {
+        if let Entry::Occupied(mut queue) = self.queues.lock().entry(self.peer) {
             queue.get_mut().waiting -= 1;
             if queue.get().waiting == 0 {
                 queue.remove();
@@ -152,7 +135,7 @@ pub(super) mod tests {
     use super::*;
 
     impl FairQueue {
-        /// Whether no place or turn is held, and no address remembered.
+        /// Whether no place or turn is held, and no peer remembered.
         pub fn are_free(&self) -> bool {
             self.0.places.available_permits() == MAX_WAITING
                 && self.0.workers.available_permits() == WORKERS
@@ -171,18 +154,18 @@ pub(super) mod tests {
         .await
     }
 
-    fn address(last: u8) -> Option<IpAddr> {
-        Some(IpAddr::from([192, 0, 2, last]))
+    fn peer(last: u8) -> Option<Peer> {
+        Some(Peer::new([192, 0, 2, last].into(), None))
     }
 
     #[actix_web::test]
     async fn one_address_cannot_take_every_place() {
         let turns = FairQueue::new();
         let taken: Vec<_> = (0..MAX_WAITING_OF_ONE)
-            .map(|_| turns.place(address(1)).expect("a place"))
+            .map(|_| turns.place(peer(1)).expect("a place"))
             .collect();
-        assert!(turns.place(address(1)).is_none());
-        assert!(turns.place(address(2)).is_some());
+        assert!(turns.place(peer(1)).is_none());
+        assert!(turns.place(peer(2)).is_some());
         drop(taken);
         assert!(turns.are_free());
     }
@@ -191,33 +174,24 @@ pub(super) mod tests {
     async fn all_addresses_together_have_so_many_places_and_no_more() {
         let turns = FairQueue::new();
         let all: Vec<_> = (0..=u8::MAX)
-            .filter_map(|last| turns.place(address(last)))
+            .filter_map(|last| turns.place(peer(last)))
             .collect();
         assert_eq!(all.len(), MAX_WAITING);
         drop(all);
         assert!(turns.are_free());
     }
 
-    #[test]
-    fn a_network_of_ipv6_is_one_address_and_a_mapped_ipv4_is_that_one() {
-        let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-    }
-
     #[actix_web::test]
     async fn an_address_waits_for_one_check_of_another_and_not_for_all() {
         let turns = FairQueue::new();
         let mut many: Vec<_> = (0..MAX_WAITING_OF_ONE)
-            .map(|_| Box::pin(turns.place(address(1)).expect("a place").turn()))
+            .map(|_| Box::pin(turns.place(peer(1)).expect("a place").turn()))
             .collect();
         let first = poll_once(&mut many[0]).await.flatten().expect("at once");
         for waiting in &mut many[1..] {
             assert!(poll_once(waiting).await.is_none());
         }
-        let mut other = Box::pin(turns.place(address(2)).expect("a place").turn());
+        let mut other = Box::pin(turns.place(peer(2)).expect("a place").turn());
         assert!(poll_once(&mut other).await.is_none());
         drop(first);
         assert!(poll_once(&mut other).await.flatten().is_some());
@@ -234,7 +208,7 @@ pub(super) mod tests {
                 let turns = FairQueue::new();
                 let mut waiting: Vec<_> = addresses
                     .iter()
-                    .map(|last| turns.place(address(*last)).map(|place| Box::pin(place.turn())))
+                    .map(|last| turns.place(peer(*last)).map(|place| Box::pin(place.turn())))
                     .collect();
                 let mut working: Vec<Option<WorkPermit>> = addresses.iter().map(|_| None).collect();
                 for (index, action) in steps {

@@ -29,14 +29,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::admission::{self, Io, Leftovers, Limits, RequestGate, Slots};
+use super::admission::{self, Io, Leftovers, Limits, Peer, RequestGate, Slots};
 use super::answers::Answers;
 use super::api::FeatureApi;
 use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
 use super::limited_question::LimitedQuestion;
-use super::response_budget::ResponseBudget;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use super::while_used::WhileUsed;
@@ -47,6 +46,7 @@ use netto_pipeline::playback::Controls;
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::history::HISTORY;
+use netto_sys::peer::user_of;
 
 mod access;
 mod past;
@@ -101,8 +101,6 @@ struct State {
     answers: Answers,
     gzipped: GzippedPages,
     asked: Vec<LimitedQuestion>,
-    /// For responses that only their reader holds.
-    response_budget: ResponseBudget,
 }
 
 /// The newest of each page in compressed form.
@@ -136,7 +134,6 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         asked: questions
             .map(|question| LimitedQuestion::new(question, turns.clone()))
             .collect(),
-        response_budget: ResponseBudget::default(),
         wiring,
         web,
     });
@@ -224,6 +221,15 @@ pub fn connections(dashboards: usize) -> usize {
     admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + dashboards
 }
 
+/// Who is at the other end; on loopback, the user.
+fn identity(stream: &TcpStream, peer: Option<SocketAddr>) -> Peer {
+    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let user = peer
+        .filter(|_| address.to_canonical().is_loopback())
+        .and_then(|peer| user_of(stream.local_addr().ok()?, peer).ok());
+    Peer::new(address, user)
+}
+
 /// Assigns a slot to a new connection, and completes the TLS handshake.
 async fn let_in(
     stream: TcpStream,
@@ -233,8 +239,7 @@ async fn let_in(
     counts: &ClientCounts,
 ) -> Result<(RequestGate, Protocol, Option<SocketAddr>), ()> {
     let peer = stream.peer_addr().ok();
-    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let slot = slots.admit(address).ok_or(())?;
+    let slot = slots.admit(identity(&stream, peer)).ok_or(())?;
     let io: Box<dyn Io> = match tls {
         None => Box::new(stream),
         Some(tls) => {

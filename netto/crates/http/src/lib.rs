@@ -17,7 +17,6 @@ pub mod hosts;
 pub mod http;
 pub mod limited_question;
 pub mod rate_limiter;
-pub mod response_budget;
 pub mod unpacked;
 pub mod web_config;
 pub mod websocket_client;

@@ -1,7 +1,6 @@
 //! Responses to queries of features, computed from the collector's history and its newest
 //! snapshots. `rate_limiter` bounds their cost.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
@@ -13,6 +12,7 @@ use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::newest::answer as answer_of_section;
 use netto_questions::selection::Selection;
 
+use super::admission::Peer;
 use super::fair_queue::FairQueue;
 use super::rate_limiter::RateLimiter;
 
@@ -32,14 +32,14 @@ impl LimitedQuestion {
         }
     }
 
-    /// The response for this address; `None` if it needs snapshots that are not kept because they
+    /// The response for this peer; `None` if it needs snapshots that are not kept because they
     /// come from a log.
     pub async fn answer(
         &self,
         selection: Selection,
         kept: &CollectorData,
         info: Arc<Info>,
-        from: Option<IpAddr>,
+        from: Option<Peer>,
     ) -> Option<Result<Bytes, Refusal>> {
         Some(match self.question.answer {
             Answer::History(answer) => {

@@ -1,15 +1,15 @@
 //! Responses that depend on the query, computed with a limited share of the CPU: one at a time off
-//! the event loop, addresses in turn, each followed by a pause of several times its duration. A
+//! the event loop, peers in turn, each followed by a pause of several times its duration. A
 //! response is cached until its source changes, so that many clients with the same query cost as
 //! much as one. This file knows nothing of a response's content.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use actix_web::web::{self, Bytes};
 use tokio::sync::oneshot;
 
+use super::admission::Peer;
 use super::fair_queue::FairQueue;
 use netto_pipeline::shared::Shared;
 use netto_questions::api::Refusal;
@@ -100,7 +100,7 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         }
     }
 
-    /// The response to a query from this address, computed from the shared data as it is then.
+    /// The response to a query from this peer, computed from the shared data as it is then.
     ///
     /// # Errors
     /// Why there is no response.
@@ -108,7 +108,7 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         &self,
         shared: &Shared<T>,
         question: Q,
-        from: Option<IpAddr>,
+        from: Option<Peer>,
         make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
     ) -> Result<Bytes, Refusal> {
         if let Some(answer) = lock(&self.cache).find(shared.get().0, &question) {

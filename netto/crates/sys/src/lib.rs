@@ -17,6 +17,7 @@ pub mod mapped;
 pub mod memory;
 pub mod missed;
 pub mod netlink;
+pub mod peer;
 pub mod perf;
 pub mod preflight;
 pub mod programs;

@@ -5,7 +5,7 @@
 //! connection must close.
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -31,16 +31,24 @@ pub enum Phase {
 }
 
 /// The unit of fairness: an IPv4 address, or an IPv6 network, since an IPv6 host has many
-/// addresses.
+/// addresses; on loopback, one user of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Peer(u128);
+pub struct Peer {
+    network: u128,
+    user: Option<u32>,
+}
 
 impl Peer {
-    pub(super) fn new(address: IpAddr) -> Peer {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Peer(u128::from(address.to_ipv6_mapped())),
-            IpAddr::V6(address) => Peer(u128::from(address) >> 64 << 64),
-        }
+    /// Who is at this address; `user` is known of the host's own users only.
+    pub fn new(address: IpAddr, user: Option<u32>) -> Peer {
+        let network = match address.to_canonical() {
+            // All of 127.0.0.0/8 is this host.
+            IpAddr::V4(address) if address.is_loopback() => u128::from(Ipv6Addr::LOCALHOST),
+            IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+            IpAddr::V6(Ipv6Addr::LOCALHOST) => u128::from(Ipv6Addr::LOCALHOST),
+            IpAddr::V6(address) => u128::from(address) >> 64 << 64,
+        };
+        Peer { network, user }
     }
 }
 

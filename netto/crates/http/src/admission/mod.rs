@@ -4,8 +4,8 @@
 //! It stands between the socket and the HTTP library, which alone would read as much as a client
 //! sends and buffer as much as it answers. `slots` assigns connection slots, `connection` holds
 //! the state of each connection, `request_gate` passes one request at a time, `progress` closes
-//! connections that make no write progress, `body` sends responses in slices, `leftovers` returns
-//! memory. None of it knows a route or a snapshot.
+//! connections that read too slowly, `body` sends responses in slices, `response_budget` shares the
+//! memory of long ones, `leftovers` returns memory. None of it knows a route or a snapshot.
 
 mod body;
 mod connection;
@@ -13,12 +13,14 @@ mod gate;
 mod leftovers;
 mod progress;
 mod request_gate;
+mod response_budget;
 mod slots;
 
 pub use body::Guarded;
-pub use connection::Connection;
+pub use connection::{Connection, Peer};
 pub use leftovers::Leftovers;
 pub use request_gate::{Io, RequestBody, RequestGate, RequestPermit};
+pub use response_budget::{BudgetShare, BudgetedBody, MOST_BYTES as RESPONSE_BYTES};
 pub use slots::{Dashboard, Limits, Slot, Slots, Visitor};
 
 /// Slots for unauthenticated connections: new ones, and those whose requests were refused.

@@ -3,8 +3,7 @@
 //! The library would decode every request that it can read and queue them all with their responses.
 //! The gate reads no further than the end of a request's head until that request is answered and
 //! its response is being sent. A head that is too long is refused before it is complete, and
-//! connections that make no write progress before the timeout are closed. It knows where a head
-//! ends, nothing else of HTTP.
+//! connections that read too slowly are closed. It knows where a head ends, nothing else of HTTP.
 
 use std::io;
 use std::pin::Pin;
@@ -41,7 +40,8 @@ pub struct RequestGate {
 }
 
 impl RequestGate {
-    /// Guards a connection that holds a slot; closes it after `patience` without write progress.
+    /// Guards a connection that holds a slot; closes it when its peer keeps writes waiting for
+    /// longer than `patience` without taking enough.
     pub fn new(io: Box<dyn Io>, slot: Slot, patience: Duration) -> Self {
         RequestGate {
             io,
@@ -237,7 +237,7 @@ impl AsyncWrite for RequestGate {
         } else if this.is_stalled && connection.gate.get() == Gate::Shut {
             connection.enter(Phase::Working);
         }
-        this.progress.check(written, cx)
+        this.progress.check(written, |bytes| *bytes, cx)
     }
 
     /// Called by the HTTP library when it has nothing more to write.
@@ -245,7 +245,7 @@ impl AsyncWrite for RequestGate {
         let this = self.get_mut();
         this.check(cx)?;
         let flushed = Pin::new(&mut this.io).poll_flush(cx);
-        ready!(this.progress.check(flushed, cx))?;
+        ready!(this.progress.check(flushed, |()| 0, cx))?;
         if std::mem::take(&mut this.is_stalled) {
             // The next request may be read.
             cx.waker().wake_by_ref();
@@ -257,7 +257,7 @@ impl AsyncWrite for RequestGate {
         let this = self.get_mut();
         this.check(cx)?;
         let shut = Pin::new(&mut this.io).poll_shutdown(cx);
-        this.progress.check(shut, cx)
+        this.progress.check(shut, |()| 0, cx)
     }
 }
 

@@ -8,7 +8,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use super::connection::{Class, Connection, Peer, Phase};
+use super::response_budget::{BudgetShare, ResponseBudget};
 
 /// The limit of connections of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Slots {
     connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
     evictions: Arc<AtomicU64>,
+    /// For responses that only their reader holds.
+    response_budget: ResponseBudget,
 }
 
 impl Slots {
@@ -50,13 +52,13 @@ impl Slots {
             when_left: Box::new(when_left),
             connections: RefCell::default(),
             next_id: Cell::new(0),
+            response_budget: ResponseBudget::new(evictions.clone()),
             evictions,
         })
     }
 
     /// Admits a new, unauthenticated connection; `None` if none can be evicted for it.
-    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Slot> {
-        let peer = Peer::new(address);
+    pub fn admit(self: &Rc<Self>, peer: Peer) -> Option<Slot> {
         if !self.make_room(Class::Unauthenticated, self.limits.unauthenticated, peer) {
             self.evictions.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -184,6 +186,16 @@ impl Visitor {
         &self.connection
     }
 
+    /// Who is at the other end.
+    pub fn peer(&self) -> Peer {
+        self.connection.peer
+    }
+
+    /// Takes this many bytes of the budget for long responses, if there is a share for this peer.
+    pub fn response_share(&self, bytes: usize) -> Option<BudgetShare> {
+        self.slots.response_budget.take(&self.connection, bytes)
+    }
+
     /// Marks the connection as active after a successful response.
     pub fn mark_active(&self) {
         let (slots, connection) = (&self.slots, &self.connection);
@@ -227,7 +239,7 @@ impl Drop for Dashboard {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
 
@@ -242,8 +254,8 @@ mod tests {
         Slots::new(limits, Arc::default(), || {})
     }
 
-    fn host(number: u8) -> IpAddr {
-        Ipv4Addr::new(192, 0, 2, number).into()
+    fn host(number: u8) -> Peer {
+        Peer::new(Ipv4Addr::new(192, 0, 2, number).into(), None)
     }
 
     fn gone(slots: &[&Slot]) -> Vec<bool> {
@@ -331,13 +343,16 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one() {
-        let at = |low| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 0, 0, 0, low));
-        assert_eq!(Peer::new(at(1)), Peer::new(at(2)));
-        assert_ne!(Peer::new(at(1)), Peer::new(host(1)));
-        let mapped = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped());
-        assert_eq!(Peer::new(mapped), Peer::new(host(1)));
-        assert_ne!(Peer::new(host(2)), Peer::new(host(1)));
+    fn a_network_of_ipv6_is_one_and_on_loopback_a_user_is() {
+        let at = |address: &str| Peer::new(address.parse().unwrap(), None);
+        assert_eq!(at("2001:db8:0:7::1"), at("2001:db8:0:7::ffff:2"));
+        assert_ne!(at("2001:db8:0:7::1"), at("2001:db8:0:8::1"));
+        assert_eq!(at("::ffff:192.0.2.1"), host(1));
+        assert_ne!(host(2), host(1));
+        let of = |address: &str, user| Peer::new(address.parse().unwrap(), Some(user));
+        assert_eq!(of("127.0.0.1", 7), of("127.9.9.9", 7));
+        assert_eq!(of("::1", 7), of("::ffff:127.0.0.1", 7));
+        assert_ne!(of("127.0.0.1", 7), of("127.0.0.1", 8));
     }
 
     proptest! {

@@ -124,7 +124,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     }
     let verdict = match &state.web.auth {
         Some(auth) => {
-            let from = request.peer_addr().map(|peer| peer.ip());
+            let from = request.conn_data::<Visitor>().map(Visitor::peer);
             auth.check(request.headers().get(header::AUTHORIZATION), from)
                 .await
         }

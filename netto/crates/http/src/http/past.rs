@@ -1,16 +1,15 @@
 //! The past over HTTP: responses to queries, and the newest snapshots as a log.
 
-use std::convert::Infallible;
-
-use actix_web::body::{BodySize, BoxBody};
+use actix_web::body::{BodyStream, BoxBody};
 use actix_web::http::{StatusCode, header};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use futures_util::stream;
 
 use super::State;
 use super::responses::{newest_info, not_ready, text};
+use crate::admission::{BudgetShare, BudgetedBody, Visitor};
 use crate::dump;
-use crate::response_budget::{BudgetShare, BudgetedBody};
 use netto_questions::api::Refusal;
 
 /// The response to the query at this index of the list.
@@ -28,10 +27,11 @@ pub(super) async fn answer(index: usize, request: HttpRequest, state: Data<State
         return not_ready();
     }
     let content_type = selection.form.content_type();
-    let from = request.peer_addr().map(|peer| peer.ip());
+    let visitor = request.conn_data::<Visitor>();
+    let from = visitor.map(Visitor::peer);
     let info = newest_info(&state);
     match asked.answer(selection, kept, info, from).await {
-        Some(answer) => given(&state, answer, content_type),
+        Some(answer) => given(visitor, answer, content_type),
         None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
     }
 }
@@ -41,7 +41,7 @@ const OF_A_RECORDING: &str = "this is a recording: its log has all snapshots";
 
 /// The HTTP response for a result, or for the lack of one.
 fn given(
-    state: &State,
+    visitor: Option<&Visitor>,
     answer: Result<Bytes, Refusal>,
     content_type: &'static str,
 ) -> HttpResponse {
@@ -53,7 +53,7 @@ fn given(
             return text(StatusCode::INTERNAL_SERVER_ERROR, refusal);
         }
     };
-    let Some(share) = state.response_budget.take(answer.len()) else {
+    let Some(share) = share(visitor, answer.len()) else {
         return full();
     };
     let mut response = HttpResponse::Ok();
@@ -70,13 +70,16 @@ pub(super) fn budgeted(
     body: Bytes,
     share: BudgetShare,
 ) -> HttpResponse {
-    let size = BodySize::Sized(body.len() as u64);
-    let piece = std::iter::once(Ok::<_, Infallible>(body));
-    response.body(BoxBody::new(BudgetedBody::new(piece, size, share)))
+    response.body(BoxBody::new(BudgetedBody { body, share }))
+}
+
+/// The share of a response of this many bytes.
+pub(super) fn share(visitor: Option<&Visitor>, bytes: usize) -> Option<BudgetShare> {
+    visitor?.response_share(bytes)
 }
 
 /// The newest snapshots as a log.
-pub(super) async fn dump(state: Data<State>) -> HttpResponse {
+pub(super) async fn dump(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let kept = &state.wiring.kept;
     let Some(recent) = &kept.recent else {
         return text(StatusCode::NOT_FOUND, OF_A_RECORDING);
@@ -85,7 +88,7 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
         return not_ready();
     }
     let (_, recent) = recent.get();
-    let Some(share) = state.response_budget.take(recent.bytes()) else {
+    let Some(share) = share(request.conn_data::<Visitor>(), recent.bytes()) else {
         return full();
     };
     HttpResponse::Ok()
@@ -95,11 +98,10 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
             header::CONTENT_DISPOSITION,
             "attachment; filename=\"netto.log\"",
         ))
-        .body(BoxBody::new(BudgetedBody::new(
-            dump::pieces(&recent),
-            BodySize::Stream,
+        .body(BoxBody::new(BudgetedBody {
+            body: BodyStream::new(stream::iter(dump::pieces(&recent))),
             share,
-        )))
+        }))
 }
 
 pub(super) fn full() -> HttpResponse {

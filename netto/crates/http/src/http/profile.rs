@@ -9,8 +9,9 @@ use netto_metrics::pprof;
 use netto_pipeline::compression::gzip;
 
 use super::State;
-use super::past::{full, later};
+use super::past::{full, later, share};
 use super::responses::text;
+use crate::admission::Visitor;
 
 /// The key of the query; others, which scrapers may send, have no meaning here.
 const SECONDS: &str = "seconds";
@@ -40,7 +41,7 @@ pub(super) async fn profile(request: HttpRequest, state: Data<State>) -> HttpRes
         Ok(Err(reason)) => return later(format!("{reason:#}")),
         Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error),
     };
-    let Some(share) = state.response_budget.take(body.len()) else {
+    let Some(share) = share(request.conn_data::<Visitor>(), body.len()) else {
         return full();
     };
     let mut response = HttpResponse::Ok();
