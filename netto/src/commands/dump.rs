@@ -14,6 +14,8 @@ use netto_report::output::is_closed_pipe;
 
 /// The path that gives the log.
 const PATH: &str = "/api/v1/dump";
+/// Most bytes of an answer: many times what a daemon keeps.
+const MOST_BYTES: u64 = 64 << 20;
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
@@ -85,6 +87,12 @@ fn dump<W: Write>(
         if length == 0 {
             break;
         }
+        ensure!(
+            bytes + length as u64 <= MOST_BYTES,
+            "{} sends more than {} MiB, which no netto keeps: what has come until then was written",
+            daemon.name(),
+            MOST_BYTES >> 20
+        );
         output
             .write_all(&buffer[..length])
             .context("cannot write the log")?;

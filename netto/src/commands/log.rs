@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::log::VerifyArgs;
 use netto_log::read::{Contents, Damages};
-use netto_questions::utc;
+use netto_questions::{figures::plain, utc};
 
 /// Says what each file holds and what of it is damaged.
 ///
@@ -49,9 +49,10 @@ fn text(contents: &Contents) -> String {
     };
     let format = contents.format.as_deref().unwrap_or("unknown (no header)");
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{}: {state}", contents.file);
+    let _ = writeln!(out, "{}: {state}", plain(&contents.file));
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:12} {value}");
+        // What a log says may be anything, and a terminal obeys it.
+        let _ = writeln!(out, "  {name:12} {}", plain(&value));
     };
     let counts = &contents.stored;
     let mut stored = vec![format!("{} blocks", counts.blocks)];
@@ -173,6 +174,32 @@ fn damages(damage: &Damages, line: &mut impl FnMut(&str, String)) {
         line(
             "",
             format!("{} bytes from byte {} on", place.bytes, place.offset),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netto_log::read::Host;
+
+    use super::*;
+
+    #[test]
+    fn a_hostile_log_commands_no_terminal() {
+        let evil = "\u{1b}[2J\nall is well".to_owned();
+        let contents = Contents {
+            hosts: vec![Host {
+                hostname: evil.clone(),
+                kernel: evil.clone(),
+                version: evil,
+                ..Host::default()
+            }],
+            ..Contents::default()
+        };
+        let told = text(&contents);
+        assert!(
+            !told.contains('\u{1b}') && !told.contains("\nall is well"),
+            "{told}"
         );
     }
 }

@@ -1,11 +1,13 @@
 //! The history: answers from the daemon's ring, and the ring as a log.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
+use metrics_common::log;
 use netto_pipeline::recent;
 use socket2::{Domain, Socket, Type};
 
@@ -232,6 +234,27 @@ fn a_report_on_a_dump_says_what_the_past_says_of_the_same_time() {
         let told = numbers(&series["busy_cpus"])[0];
         assert!((told - reported).abs() < 2e-6, "{series}: {reported}");
     }
+}
+
+#[test]
+fn a_server_that_never_ends_its_log_does_not_fill_the_disk() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let endless = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("a client");
+        let head = b"HTTP/1.1 200 OK\r\n\r\n";
+        let begun = stream.write_all(&[&head[..], log::MAGIC].concat());
+        begun.expect("it reads the begin");
+        while stream.write_all(&[0; 1 << 16]).is_ok() {}
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("before.log");
+    let file = path.to_str().expect("a path");
+    let (code, said) = dump(&["--connect", &url, "-o", file]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("sends more than 64 MiB"), "{said}");
+    assert!(path.metadata().expect("the begin").len() <= 64 << 20);
+    endless.join().expect("it ends with its client");
 }
 
 /// Asks for a dump and takes nothing of the answer.

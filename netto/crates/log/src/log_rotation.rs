@@ -23,7 +23,7 @@ const STAMP_CHARS: usize = "20261122T094501.123Z".len();
 /// # Errors
 /// If it cannot be renamed. Failure to remove an old file is only logged.
 pub fn set_aside(path: &Path, keep: usize) -> anyhow::Result<()> {
-    // A symbolic link stays: its target is rotated.
+    // Folders may be symbolic links.
     let path = fs::canonicalize(path).context("cannot find it")?;
     let name = path.file_name().context("it has no name")?.to_owned();
     let folder = path.parent().context("it is in no folder")?;

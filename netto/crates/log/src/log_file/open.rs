@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -37,12 +37,21 @@ impl OpenFile {
             .read(true)
             .append(true)
             .create(true)
+            // It names owners.
+            .mode(0o640)
+            // Who may write to the folder shall not choose the file that root writes to.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(path)
-            .map_err(|error| {
-                anyhow!(
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::ELOOP) => anyhow!(
+                    "the log file {} is a symbolic link, which anybody who may write to its folder \
+                     can turn elsewhere; name the file itself with --log-file",
+                    path.display()
+                ),
+                _ => anyhow!(
                     "cannot open the log file {}: {error}; choose another with --log-file",
                     path.display()
-                )
+                ),
             })?;
         let metadata = file
             .metadata()

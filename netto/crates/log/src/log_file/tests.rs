@@ -1,6 +1,7 @@
 //! Existing logs are continued, and files changed by others are handled.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::fixture;
@@ -333,4 +334,19 @@ fn a_log_that_cannot_be_set_aside_grows_on() {
     assert!(!log.prepare().unwrap());
     write(&mut log, "b");
     assert_eq!(texts(&long).0, ["a", "b"]);
+}
+
+#[test]
+fn a_log_is_for_its_owner_and_group_and_a_symbolic_link_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    drop(opened(&path).unwrap());
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o007, 0, "{mode:o}");
+    let (precious, link) = (folder.path().join("passwd"), folder.path().join("link"));
+    fs::write(&precious, "").unwrap();
+    symlink(&precious, &link).unwrap();
+    let error = format!("{:#}", opened(&link).err().expect("refused"));
+    assert!(error.contains("is a symbolic link"), "{error}");
+    assert_eq!(fs::read(&precious).unwrap(), b"");
 }

@@ -17,7 +17,7 @@ use super::file::{LogFile, OpenError};
 const MOST_LISTED: usize = 20;
 
 /// A host that wrote into a log, and its version of netto.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Host {
     /// Its name.
     pub hostname: String,
