@@ -17,6 +17,7 @@
 //! in its place, is read from its first block on.
 //! docs/LOG.md is the description for users.
 
+mod ahead;
 mod between;
 mod block;
 mod builder;

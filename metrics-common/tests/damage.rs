@@ -231,6 +231,33 @@ fn a_thousand_damages_to_plain_blocks_cost_no_more_than_they_touch() {
 }
 
 #[test]
+fn what_is_decoded_ahead_is_the_same_in_the_same_order() {
+    let all = |bytes: &[u8], is_ahead: bool| {
+        let mut reader = LogReader::new(bytes).unwrap();
+        if is_ahead {
+            reader.read_ahead();
+        }
+        let messages: Vec<ServerMessage> = reader.by_ref().map(Result::unwrap).collect();
+        let told = (reader.damaged_stretches(), reader.is_cut());
+        (messages, told, reader.counts())
+    };
+    for log in [Log::of_blocks(), Log::of_plain_blocks()] {
+        for seed in 0..50 {
+            let (bytes, _) = damaged(&log, seed);
+            let (messages, told, counts) = all(&bytes, false);
+            let (ahead, told_ahead, counts_ahead) = all(&bytes, true);
+            assert_eq!((ahead, told_ahead), (messages, told), "damage {seed}");
+            assert_eq!(counts_ahead.blocks, counts.blocks, "damage {seed}");
+            assert_eq!(counts_ahead.lost_bytes, counts.lost_bytes, "damage {seed}");
+        }
+        // Who stops reading in the middle waits for nothing.
+        let mut reader = LogReader::new(log.bytes.as_slice()).unwrap();
+        reader.read_ahead();
+        assert!(reader.next().is_some());
+    }
+}
+
+#[test]
 fn a_time_is_read_without_what_is_outside_of_it() {
     let log = Log::of_blocks();
     let index = LogIndex::of(&mut Cursor::new(&log.bytes)).unwrap();

@@ -16,7 +16,7 @@
 //! processed when unpacking the payload: at most [`WORK_PER_STORED_BYTE`] for each of its bytes and
 //! [`MOST_BLOCK_WORK`] in all, so that a small file cannot cause much work.
 
-use super::columns;
+use super::columns::{self, Form};
 use super::compress::{Compressor, Decompressor};
 use super::{LogError, MAX_PAYLOAD_BYTES};
 use crate::packed::{Damaged, Reader, put};
@@ -327,9 +327,19 @@ impl Packer {
 #[derive(Debug, Default)]
 pub(super) struct Unpacker {
     decompressor: Decompressor,
+    /// How tables are written into the messages.
+    form: Form,
 }
 
 impl Unpacker {
+    /// Makes messages of this form.
+    pub(super) fn of(form: Form) -> Self {
+        Unpacker {
+            form,
+            ..Self::default()
+        }
+    }
+
     /// The messages of a block with valid checksums; none for an index or a digest.
     ///
     /// # Errors
@@ -392,7 +402,7 @@ impl Unpacker {
                 }
             });
         }
-        columns::decode(&streams, work)
+        columns::decode(&streams, work, self.form)
     }
 }
 

@@ -17,11 +17,11 @@
 //! length; the sign of differences is in the lowest bit, so that small ones are short.
 
 use super::walk;
-use crate::packed::{Damaged, MOST_ROWS, RawTable, Reader, put};
+use crate::packed::{self, Damaged, MOST_ROWS, RawTable, Reader, put};
 use crate::steps;
 
 /// Most values of a table, by the limits of rows and CPUs.
-const MOST_VALUES: usize = MOST_ROWS * crate::packed::MOST_CPUS;
+const MOST_VALUES: usize = MOST_ROWS * packed::MOST_CPUS;
 
 /// Messages as streams, each compressed separately.
 pub(super) struct EncodedColumns {
@@ -93,15 +93,6 @@ impl TableShape {
             lengths,
             rest: rest.to_vec(),
         })
-    }
-
-    fn empty_table(&self) -> RawTable {
-        let row = |length: &Option<usize>| length.map(|length| vec![0; length]);
-        RawTable {
-            unit: self.unit,
-            rows: self.lengths.iter().map(row).collect(),
-            rest: self.rest.clone(),
-        }
     }
 }
 
@@ -315,11 +306,100 @@ fn unfold(folded: u64, predicted: u64) -> u64 {
     predicted.wrapping_add(difference as u64)
 }
 
+/// How tables are written into the decoded messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As they were encoded: the messages are the same, byte for byte.
+    #[default]
+    Same,
+    /// In the form that is read fastest: the messages decode to the same values.
+    Quick,
+}
+
+/// Where a message has a table.
+struct Place {
+    /// Offset in the message without tables.
+    offset: usize,
+    /// Indices of its run and in that.
+    run: usize,
+    table: usize,
+}
+
+/// Consecutive tables of one shape at one position, being decoded.
+struct Run {
+    shape: TableShape,
+    /// Number of values of a table.
+    width: usize,
+    tables: usize,
+    /// Those of each table, one table after the other, without absent rows.
+    values: Vec<u64>,
+}
+
+impl Run {
+    fn of(shape: TableShape) -> Run {
+        Run {
+            width: shape.lengths.iter().flatten().sum(),
+            shape,
+            tables: 0,
+            values: Vec::new(),
+        }
+    }
+
+    /// Decodes all rows of all tables.
+    fn decode<'a>(
+        &mut self,
+        modes: &mut impl Iterator<Item = &'a u8>,
+        values: &mut Reader<'_>,
+        differences: &mut Reader<'_>,
+    ) -> Result<(), Damaged> {
+        self.values = vec![0; self.width * self.tables];
+        let mut begin = 0;
+        for &length in self.shape.lengths.iter().flatten() {
+            let mode = *modes.next().ok_or(Damaged)?;
+            if length > 0 {
+                let tables = self.values.chunks_exact_mut(self.width);
+                let rows = tables.map(|table| &mut table[begin..begin + length]);
+                decode_rows(rows, length, mode, values, differences)?;
+            }
+            begin += length;
+        }
+        Ok(())
+    }
+
+    /// Writes a table as a binary value.
+    fn put(&self, table: usize, form: Form, scratch: &mut Vec<u8>, message: &mut Vec<u8>) {
+        let mut values = &self.values[self.width * table..][..self.width];
+        scratch.clear();
+        put(scratch, self.shape.unit);
+        put(scratch, self.shape.lengths.len() as u64);
+        for length in &self.shape.lengths {
+            let Some(length) = *length else {
+                put(scratch, 0);
+                continue;
+            };
+            let row;
+            (row, values) = values.split_at(length);
+            put(scratch, length as u64 + 1);
+            match form {
+                Form::Same => packed::put_row(scratch, row),
+                Form::Quick => packed::put_wide_row(scratch, row),
+            }
+        }
+        scratch.extend_from_slice(&self.shape.rest);
+        message.extend(walk::head(scratch.len()));
+        message.extend_from_slice(scratch);
+    }
+}
+
 /// The inverse of [`encode`], within this amount of work.
 ///
 /// # Errors
 /// If the streams were not made by it.
-pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>, Damaged> {
+pub(super) fn decode(
+    streams: &[Vec<u8>],
+    mut work: u64,
+    form: Form,
+) -> Result<Vec<Vec<u8>>, Damaged> {
     let [skeletons, modes, places @ ..] = streams else {
         return Err(Damaged);
     };
@@ -328,8 +408,8 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
         Ok(())
     };
     let mut reader = Reader(skeletons);
-    let mut messages: Vec<(&[u8], Vec<usize>)> = Vec::new();
-    let mut runs: Vec<Vec<(TableShape, Vec<RawTable>)>> = Vec::new();
+    let mut messages: Vec<(&[u8], Vec<Place>)> = Vec::new();
+    let mut runs: Vec<Vec<Run>> = Vec::new();
     runs.resize_with(places.len() / 2, Vec::new);
     while !reader.0.is_empty() {
         let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
@@ -340,13 +420,19 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
         }
         let mut positions = Vec::new();
         for runs in runs.iter_mut().take(tables as usize) {
-            positions.push(usize::try_from(reader.number()?).map_err(|_| Damaged)?);
+            let offset = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
             if reader.bytes(1)? != [1] {
-                runs.push((TableShape::take(&mut reader)?, Vec::new()));
+                runs.push(Run::of(TableShape::take(&mut reader)?));
             }
-            let (shape, run) = runs.last_mut().ok_or(Damaged)?;
-            spend(shape.work())?;
-            run.push(shape.empty_table());
+            let index = runs.len().checked_sub(1).ok_or(Damaged)?;
+            let run = &mut runs[index];
+            spend(run.shape.work())?;
+            positions.push(Place {
+                offset,
+                run: index,
+                table: run.tables,
+            });
+            run.tables += 1;
         }
         messages.push((reader.bytes(length)?, positions));
     }
@@ -356,30 +442,20 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
             return Err(Damaged);
         };
         let (mut values, mut differences) = (Reader(values), Reader(differences));
-        for (shape, run) in runs {
-            for row in 0..shape.lengths.len() {
-                if shape.lengths[row].is_some() {
-                    let mode = *modes.next().ok_or(Damaged)?;
-                    decode_rows(run, row, mode, &mut values, &mut differences)?;
-                }
-            }
+        for run in runs {
+            run.decode(&mut modes, &mut values, &mut differences)?;
         }
     }
-    let mut tables: Vec<_> = runs
-        .into_iter()
-        .map(|runs| runs.into_iter().flat_map(|(_, run)| run))
-        .collect();
+    let mut scratch = Vec::new();
     messages
         .into_iter()
         .map(|(skeleton, positions)| {
             let mut message = Vec::with_capacity(2 * skeleton.len());
             let mut at = 0;
-            for (position, tables) in positions.into_iter().zip(&mut tables) {
-                message.extend_from_slice(skeleton.get(at..position).ok_or(Damaged)?);
-                at = position;
-                let table = tables.next().ok_or(Damaged)?.bytes();
-                message.extend(walk::head(table.len()));
-                message.extend(table);
+            for (place, runs) in positions.into_iter().zip(&runs) {
+                message.extend_from_slice(skeleton.get(at..place.offset).ok_or(Damaged)?);
+                at = place.offset;
+                runs[place.run].put(place.table, form, &mut scratch, &mut message);
             }
             message.extend_from_slice(skeleton.get(at..).ok_or(Damaged)?);
             Ok(message)
@@ -387,9 +463,10 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
         .collect()
 }
 
-fn decode_rows(
-    run: &mut [RawTable],
-    row: usize,
+/// Decodes a row of each table of a run.
+fn decode_rows<'a>(
+    rows: impl Iterator<Item = &'a mut [u64]>,
+    length: usize,
     mode: u8,
     values: &mut Reader<'_>,
     differences: &mut Reader<'_>,
@@ -397,13 +474,11 @@ fn decode_rows(
     let Some(mode) = mode.checked_sub(1) else {
         return Ok(());
     };
-    let predictor = PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
+    let predictor = *PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
     let by_index = mode % 2 == 1;
-    let mut past = Past::new(*predictor);
-    for table in run {
-        let Some(Some(row)) = table.rows.get_mut(row) else {
-            continue;
-        };
+    let mut past = Past::new(predictor);
+    past.columns.reserve(length);
+    for row in rows {
         for (column, value) in row.iter_mut().enumerate() {
             let number = match past.predict(column) {
                 None => values.number()?,

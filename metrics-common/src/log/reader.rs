@@ -9,10 +9,12 @@ use std::io::{self, Read};
 
 use serde::Serialize;
 
+use super::ahead::{Ahead, Decoded, Opened};
 use super::block::{BlockHead, HEAD_BYTES, MARKER, Unpacker};
 use super::checksums::{PrefixChecksums, STEP};
 use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
 use crate::codec::{self, ServerMessage};
+use crate::packed::Damaged;
 
 /// How often a byte of a file is processed, at most and on average: once for searching, once for
 /// moving, once for hashing. The rest is for false claims: every four bytes may claim to begin a
@@ -78,8 +80,11 @@ pub struct LogReader<R> {
     gone_bytes: u64,
     checksums: PrefixChecksums,
     unpacker: Unpacker,
-    /// Unread messages of the last block.
-    unpacked: VecDeque<Vec<u8>>,
+    ahead: Option<Ahead>,
+    /// Blocks with unread messages.
+    blocks: VecDeque<Unread>,
+    /// How the search for blocks ended.
+    end: Option<Result<(), LogError>>,
     counts: ReadCounts,
     places: Vec<Damage>,
     /// No marker begins between `at` and this index.
@@ -93,8 +98,37 @@ pub struct LogReader<R> {
     damaged_stretches: u64,
     unknown_messages: u64,
     cut: bool,
-    failed: bool,
     work_bytes: u64,
+}
+
+/// A block with unread messages.
+#[derive(Debug)]
+struct Unread {
+    offset: u64,
+    head: BlockHead,
+    /// Number of messages taken.
+    taken: usize,
+    messages: Messages,
+}
+
+#[derive(Debug)]
+enum Messages {
+    /// Decoded when they are taken.
+    Here(std::vec::IntoIter<Vec<u8>>),
+    /// Decoded on another thread.
+    Ahead(Opened),
+}
+
+impl Messages {
+    fn next(&mut self) -> Option<Result<Decoded, Damaged>> {
+        match self {
+            Messages::Here(messages) => {
+                let message = messages.next()?;
+                Some(Ok((message.len(), codec::decode(&message).ok())))
+            }
+            Messages::Ahead(opened) => opened.recv().ok(),
+        }
+    }
 }
 
 impl<R: Read> LogReader<R> {
@@ -125,7 +159,9 @@ impl<R: Read> LogReader<R> {
             gone_bytes: 0,
             checksums: PrefixChecksums::new(),
             unpacker: Unpacker::default(),
-            unpacked: VecDeque::new(),
+            ahead: None,
+            blocks: VecDeque::new(),
+            end: None,
             counts: ReadCounts::default(),
             places: Vec::new(),
             searched: 0,
@@ -137,9 +173,14 @@ impl<R: Read> LogReader<R> {
             damaged_stretches: 0,
             unknown_messages: 0,
             cut: false,
-            failed: false,
             work_bytes: 0,
         }
+    }
+
+    /// Decodes on all CPUs, some blocks ahead of the one being read. Damage is then found ahead,
+    /// too.
+    pub fn read_ahead(&mut self) {
+        self.ahead = Some(Ahead::start());
     }
 
     /// The source; a part of it may have been read ahead.
@@ -323,63 +364,101 @@ impl<R: Read> LogReader<R> {
         })
     }
 
-    /// Unpacks the messages of the block at this position.
-    fn open_block(&mut self, head: &BlockHead) {
+    /// Opens the block at this position.
+    fn open_block(&mut self, head: BlockHead) {
         let from = self.at + HEAD_BYTES;
         let to = from + head.payload_bytes as usize;
         let offset = self.gone_bytes + self.at as u64;
-        self.offset = offset;
-        let messages = self.unpacker.messages(head, &self.bytes[from..to]);
+        let payload = &self.bytes[from..to];
+        let messages = match &self.ahead {
+            Some(ahead) => Ok(Messages::Ahead(ahead.open(head, payload))),
+            None => {
+                let messages = self.unpacker.messages(&head, payload);
+                messages.map(|messages| Messages::Here(messages.into_iter()))
+            }
+        };
         self.at = to;
         self.skipping = false;
-        let Ok(messages) = messages else {
-            // The checksum is valid, so the content was made on purpose.
-            self.damaged_stretches += 1;
-            self.lose(offset, head.block_bytes());
-            return;
-        };
+        match messages {
+            Ok(messages) => self.blocks.push_back(Unread {
+                offset,
+                head,
+                taken: 0,
+                messages,
+            }),
+            Err(Damaged) => self.lose_block(offset, &head),
+        }
+    }
+
+    /// Counts a block whose checksum is valid, so that its content was made on purpose.
+    fn lose_block(&mut self, offset: u64, head: &BlockHead) {
+        self.damaged_stretches += 1;
+        self.lose(offset, head.block_bytes());
+    }
+
+    /// Counts a block of which everything was read.
+    fn count(&mut self, head: &BlockHead) {
         self.counts.stored_bytes += head.block_bytes();
         let has_messages = !head.is_index() && !head.is_digest();
         self.counts.indices += u64::from(head.is_index());
         self.counts.digests += u64::from(head.is_digest());
         self.counts.blocks += u64::from(has_messages);
         self.counts.compressed_blocks += u64::from(head.is_compressed());
-        self.unpacked = messages.into();
     }
 
-    fn next_message(&mut self) -> Result<Option<ServerMessage>, LogError> {
+    fn next_message(&mut self) -> Option<ServerMessage> {
         loop {
-            if let Some(message) = self.unpacked.pop_front() {
-                self.counts.message_bytes += message.len() as u64;
-                // The checksum was valid, so an unknown message is of a newer minor version.
-                if let Ok(message) = codec::decode(&message) {
-                    return Ok(Some(message));
-                }
-                self.unknown_messages += 1;
-                continue;
+            let wanted = self.ahead.as_ref().map_or(1, Ahead::blocks);
+            while self.end.is_none() && self.blocks.len() < wanted {
+                self.end = self.search().transpose();
             }
-            // Another log was appended to this one.
-            if self.header()? {
-                self.skipping = false;
-                continue;
-            }
-            match self.next_here()? {
-                Next::Block(head) => self.open_block(&head),
-                Next::End => {
-                    // The rest of a damaged range has been counted already.
-                    self.cut |= self.at < self.bytes.len() && !self.skipping;
-                    self.lose_the_rest();
-                    return Ok(None);
+            let block = self.blocks.front_mut()?;
+            match block.messages.next() {
+                Some(Ok((bytes, message))) => {
+                    block.taken += 1;
+                    self.offset = block.offset;
+                    self.counts.message_bytes += bytes as u64;
+                    if message.is_some() {
+                        return message;
+                    }
+                    // The checksum was valid, so it is of a newer minor version.
+                    self.unknown_messages += 1;
                 }
-                // Either the file was cut here, or the length is damaged and whole blocks follow.
-                Next::Beyond if !self.marker_follows() => {
-                    self.cut = true;
-                    self.lose_the_rest();
-                    return Ok(None);
+                Some(Err(Damaged)) | None => {
+                    let block = self.blocks.pop_front()?;
+                    match block.taken == usize::from(block.head.messages) {
+                        true => self.count(&block.head),
+                        false => self.lose_block(block.offset, &block.head),
+                    }
                 }
-                Next::Beyond | Next::Damage => self.resynchronise(),
             }
         }
+    }
+
+    /// Searches for the next block and opens it; `Some` at the end of the file.
+    fn search(&mut self) -> Result<Option<()>, LogError> {
+        // Another log was appended to this one.
+        if self.header()? {
+            self.skipping = false;
+            return Ok(None);
+        }
+        match self.next_here()? {
+            Next::Block(head) => self.open_block(head),
+            Next::End => {
+                // The rest of a damaged range has been counted already.
+                self.cut |= self.at < self.bytes.len() && !self.skipping;
+                self.lose_the_rest();
+                return Ok(Some(()));
+            }
+            // Either the file was cut here, or the length is damaged and whole blocks follow.
+            Next::Beyond if !self.marker_follows() => {
+                self.cut = true;
+                self.lose_the_rest();
+                return Ok(Some(()));
+            }
+            Next::Beyond | Next::Damage => self.resynchronise(),
+        }
+        Ok(None)
     }
 
     /// Counts the rest of the file, which ends inside a block, as lost.
@@ -405,12 +484,13 @@ impl<R: Read> Iterator for LogReader<R> {
     type Item = Result<ServerMessage, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
+        match self.next_message() {
+            Some(message) => Some(Ok(message)),
+            // An error would repeat for ever.
+            None => match self.end.replace(Ok(())) {
+                Some(Err(error)) => Some(Err(error)),
+                _ => None,
+            },
         }
-        let message = self.next_message().transpose();
-        // An error would repeat for ever.
-        self.failed = matches!(message, Some(Err(_)));
-        message
     }
 }

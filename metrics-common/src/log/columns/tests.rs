@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec;
-use crate::packed::{Packed, pack};
+use crate::packed::{Packed, pack, unpack};
 
 /// A table of a few rows, most of them similar.
 fn table() -> impl Strategy<Value = Packed> {
@@ -25,9 +25,21 @@ proptest! {
     #[test]
     fn messages_come_back_byte_for_byte(messages in prop::collection::vec(message(), 0..12)) {
         let columns = encode(&messages);
-        prop_assert_eq!(decode(&columns.streams, columns.work), Ok(messages.clone()));
+        prop_assert_eq!(decode(&columns.streams, columns.work, Form::Same), Ok(messages.clone()));
         if !messages.is_empty() {
-            prop_assert_eq!(decode(&columns.streams, columns.work - 1), Err(Damaged));
+            prop_assert_eq!(decode(&columns.streams, columns.work - 1, Form::Same), Err(Damaged));
+        }
+    }
+
+    #[test]
+    fn quickly_read_tables_have_the_same_values(tables in prop::collection::vec(table(), 0..12)) {
+        let messages: Vec<Vec<u8>> = tables.iter().map(|own| codec::encode(own).unwrap()).collect();
+        let columns = encode(&messages);
+        let quick = decode(&columns.streams, columns.work, Form::Quick).unwrap();
+        prop_assert_eq!(quick.len(), messages.len());
+        for (quick, table) in quick.iter().zip(&tables) {
+            let quick: Packed = codec::decode(quick).unwrap();
+            prop_assert_eq!(unpack(&quick, 5), unpack(table, 5));
         }
     }
 
@@ -43,7 +55,7 @@ proptest! {
                 *at.get_mut(stream) ^= byte;
             }
         }
-        if let Ok(messages) = decode(&streams, 4 * work) {
+        if let Ok(messages) = decode(&streams, 4 * work, Form::Same) {
             let bytes: usize = messages.iter().map(Vec::len).sum();
             prop_assert!(bytes as u64 <= 80 * work);
         }

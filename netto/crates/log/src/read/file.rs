@@ -187,6 +187,15 @@ impl Events {
         }
     }
 
+    /// Decodes messages on all CPUs, ahead of the reader.
+    #[must_use]
+    pub fn ahead(mut self) -> Self {
+        if let Reader::Messages(reader) = &mut self.reader {
+            reader.read_ahead();
+        }
+        self
+    }
+
     /// The decoder, with the known descriptions.
     pub fn decoder(&self) -> &MessageDecoder {
         &self.decoder

@@ -156,7 +156,7 @@ impl Series {
             let events = opened.map_err(|error| error.to_string()).and_then(|file| {
                 let events = match self.by_digests {
                     true => file.events_by_digests(self.span),
-                    false => file.events(self.span),
+                    false => file.events(self.span).map(Events::ahead),
                 };
                 events.map_err(|error| wording(&error))
             });

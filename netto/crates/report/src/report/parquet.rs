@@ -177,7 +177,10 @@ impl Group {
                 }
                 (Stored::Numbers(values), Cell::Number(number)) => values.push(*number),
                 (Stored::Texts(values), Cell::Text(text)) => {
-                    values.push(shared(&mut self.texts, text));
+                    // Of many rows in a row, a text is the same.
+                    let same = values.last().filter(|last| last.data() == text.as_bytes());
+                    let same = same.cloned();
+                    values.push(same.unwrap_or_else(|| shared(&mut self.texts, text)));
                 }
                 (values, cell) => {
                     debug_assert!(false, "{cell:?} is no value of its column");

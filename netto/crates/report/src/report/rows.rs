@@ -254,9 +254,16 @@ impl Rows<'_> {
             };
             let filter = component.and_then(|_| of_components(table));
             let mut failed = Ok(());
+            // Many rows in a row are of one component.
+            let mut last = (String::new(), false);
             (table.rows)(&info, snapshot, &mut |cells| {
                 let is_wanted = match filter.map(|column| cells[column]) {
-                    Some(Cell::Text(slug)) => wanted.contains(slug),
+                    Some(Cell::Text(slug)) => {
+                        if slug != last.0 {
+                            last = (slug.to_owned(), wanted.contains(slug));
+                        }
+                        last.1
+                    }
                     Some(_) => false,
                     None => true,
                 };

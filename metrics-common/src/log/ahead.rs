@@ -1,0 +1,98 @@
+//! Opens blocks on other threads, ahead of their reader, which gets the messages in order.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::block::{BlockHead, Unpacker};
+use super::columns::Form;
+use crate::codec::{self, ServerMessage};
+use crate::packed::Damaged;
+
+/// Most threads: more have nothing to do, because one reads all that they open.
+const MOST_THREADS: usize = 8;
+/// Messages of a block that are decoded before they are taken. A message of a few bytes may stand
+/// for a large table, so this bounds the memory.
+const MESSAGES_AHEAD: usize = 8;
+
+/// A message with its encoded length; `None` if it is of a newer netto.
+pub(super) type Decoded = (usize, Option<ServerMessage>);
+
+/// The messages of a block, as they are decoded; it ends with the block.
+pub(super) type Opened = Receiver<Result<Decoded, Damaged>>;
+
+/// The threads; they end with this.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    jobs: Sender<Job>,
+    threads: usize,
+}
+
+#[derive(Debug)]
+struct Job {
+    head: BlockHead,
+    payload: Vec<u8>,
+    into: SyncSender<Result<Decoded, Damaged>>,
+}
+
+impl Ahead {
+    /// Starts the threads.
+    pub(super) fn start() -> Ahead {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let threads = threads.min(MOST_THREADS);
+        let (jobs, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..threads {
+            let receiver = receiver.clone();
+            thread::spawn(move || work(&receiver));
+        }
+        Ahead { jobs, threads }
+    }
+
+    /// Number of blocks that keep the threads busy.
+    pub(super) fn blocks(&self) -> usize {
+        2 * self.threads
+    }
+
+    /// Has a block opened.
+    pub(super) fn open(&self, head: BlockHead, payload: &[u8]) -> Opened {
+        let (into, opened) = sync_channel(MESSAGES_AHEAD);
+        let payload = payload.to_vec();
+        // Without threads, the block ends before its first message.
+        let _ = self.jobs.send(Job {
+            head,
+            payload,
+            into,
+        });
+        opened
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    let mut unpacker = Unpacker::of(Form::Quick);
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job {
+            head,
+            payload,
+            into,
+        }) = job
+        else {
+            return;
+        };
+        let messages = match unpacker.messages(&head, &payload) {
+            Ok(messages) => messages,
+            Err(damaged) => {
+                // Nobody waits for it any more.
+                let _ = into.send(Err(damaged));
+                continue;
+            }
+        };
+        for message in messages {
+            let decoded = (message.len(), codec::decode(&message).ok());
+            if into.send(Ok(decoded)).is_err() {
+                break;
+            }
+        }
+    }
+}
