@@ -305,7 +305,11 @@ impl Prepared {
             .config
             .otlp
             .map(|target| {
-                OtlpLogger::launch(target, info.clone(), counted, catalogues, &supervisor)
+                // A made-up or recorded host is not this one.
+                let is_here = self.replay.is_none() && !info.boot_id.is_empty();
+                let host_id = is_here.then(system::machine_id).flatten();
+                let host = (info.clone(), host_id);
+                OtlpLogger::launch(target, host, counted, catalogues, &supervisor)
             })
             .transpose()?;
         #[cfg(feature = "otlp")]

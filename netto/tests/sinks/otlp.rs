@@ -11,6 +11,10 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use metrics_common::{COMPONENTS, Kind, OwnPart, Snapshot};
 use netto::config::Config;
+use netto::features::{self, FEATURES};
+use netto::run;
+use netto_metrics::catalogue::{self, Family};
+use netto_metrics::families::families;
 use netto_metrics::otlp::target::Target;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -294,6 +298,74 @@ fn check_sums(request: &ExportMetricsServiceRequest, seen: &[Snapshot]) {
     ] {
         assert!(told.contains(attribute), "{told}");
     }
+}
+
+/// What Prometheus is told and OTLP is not, with the place that says it instead.
+const SAID_ELSEWHERE: [&str; 3] = [
+    "netto_component_cpu_seconds_total", // netto.cpu.time
+    "netto_build_info",                  // the resource
+    "netto_host_info",                   // the resource
+];
+
+#[test]
+fn every_metric_of_every_feature_is_pushed() {
+    let demo = netto_demo::demo(netto_demo::Settings {
+        cpus: 4,
+        seed: 1,
+        period: Duration::from_millis(50),
+        frequency_hz: 1000,
+        features: FEATURES,
+        without: &[],
+    });
+    let receiver = Receiver::start(&[]);
+    let prepared = run::bind(FEATURES, &receiver.config()).expect("the daemon can be prepared");
+    let daemon = Daemon::serving(prepared, demo.info, demo.source);
+    daemon.wait_for("/metrics", |page| {
+        series(&page.text(), "netto_snapshots_total", &[]) >= Some(3.0)
+    });
+    let page = get(daemon.address, "/metrics", &[]).text();
+    // Those before may have been made before the page.
+    receiver.pushed.try_iter().for_each(drop);
+    receiver.next();
+    let request = receiver.next().request;
+    let pushed: BTreeMap<&str, &metric::Data> = request.resource_metrics[0].scope_metrics[0]
+        .metrics
+        .iter()
+        .filter_map(|metric| Some((metric.name.as_str(), metric.data.as_ref()?)))
+        .collect();
+    let mut elsewhere = Vec::new();
+    for feature in FEATURES {
+        let families = feature.metrics.families;
+        let is_pushed = |own: &Family| {
+            own.otlp_name()
+                .is_some_and(|name| pushed.contains_key(&*name))
+        };
+        assert!(
+            families.iter().any(is_pushed),
+            "nothing of {}",
+            feature.name
+        );
+    }
+    for family in families(&features::metrics(FEATURES), false) {
+        let is_shown = page.contains(&format!("\n# TYPE {} ", family.name));
+        let Some(name) = family.otlp_name() else {
+            elsewhere.push(family.name);
+            continue;
+        };
+        let data = pushed.get(&*name);
+        let has_its_kind = matches!(
+            (family.kind, data),
+            (catalogue::Kind::Counter, Some(metric::Data::Sum(_)))
+                | (catalogue::Kind::Gauge, Some(metric::Data::Gauge(_)))
+                | (
+                    catalogue::Kind::Histogram,
+                    Some(metric::Data::ExponentialHistogram(_))
+                )
+        );
+        assert!(has_its_kind || !is_shown, "{name}: {data:?}");
+    }
+    assert_eq!(elsewhere, SAID_ELSEWHERE);
+    daemon.stop().expect("a clean end");
 }
 
 #[test]

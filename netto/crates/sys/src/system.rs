@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Take};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -112,6 +112,16 @@ pub fn hostname() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|s| s.trim().to_owned())
         .unwrap_or_else(|_| "unknown".into())
+}
+
+/// The identifier of this installation of the operating system; `None` if it has none.
+pub fn machine_id() -> Option<String> {
+    let text = read(Path::new("/etc/machine-id")).ok()?;
+    let id = short_line(&text)?;
+    // The first boot writes `uninitialized` before it makes one.
+    id.chars()
+        .all(|letter| letter.is_ascii_hexdigit())
+        .then_some(id)
 }
 
 /// Made-up files, for tests of all crates that read them.

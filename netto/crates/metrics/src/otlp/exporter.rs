@@ -27,6 +27,7 @@ const END: Duration = Duration::from_millis(1500);
 pub struct OtlpLogger {
     totals: Totals,
     info: Arc<Info>,
+    host_id: Option<String>,
     interval: Duration,
     /// Time of the last export, and number of snapshots in it.
     exported: Option<(Instant, u64)>,
@@ -38,14 +39,14 @@ pub struct OtlpLogger {
 }
 
 impl OtlpLogger {
-    /// Starts the exporter on two threads of its own, for these metrics.
+    /// Starts the exporter on two threads of its own, for these metrics of this host.
     ///
     /// # Errors
     /// If TLS is needed and this host has no trusted certificates, or no more threads can be
     /// started.
     pub fn launch(
         target: Target,
-        info: Arc<Info>,
+        (info, host_id): (Arc<Info>, Option<String>),
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
         catalogues: Vec<Catalogue>,
         supervisor: &Supervisor,
@@ -57,6 +58,7 @@ impl OtlpLogger {
         let logger = OtlpLogger {
             totals: Totals::of(catalogues.iter().filter_map(|own| own.state)),
             info,
+            host_id,
             interval: target.interval,
             exported: None,
             channel: channel.clone(),
@@ -96,7 +98,7 @@ impl OtlpLogger {
             drops: &self.drops,
             clients: &self.clients,
         };
-        let request = points::request(&inputs, &self.catalogues);
+        let request = points::request(&inputs, self.host_id.as_deref(), &self.catalogues);
         let dropped = match gzip(&request.encode_to_vec()) {
             Ok(bytes) => self.channel.push(bytes[..].into()),
             Err(error) => {

@@ -53,11 +53,15 @@ fn is_uid(text: &str) -> bool {
 }
 
 /// The request for a host: the sum of all intervals since the start of netto.
-pub fn request(inputs: &Inputs<'_>, catalogues: &[Catalogue]) -> ExportMetricsServiceRequest {
+pub fn request(
+    inputs: &Inputs<'_>,
+    host_id: Option<&str>,
+    catalogues: &[Catalogue],
+) -> ExportMetricsServiceRequest {
     let metrics = families(catalogues, false).filter_map(|family| metric(family, inputs));
     ExportMetricsServiceRequest {
         resource_metrics: vec![ResourceMetrics {
-            resource: Some(resource(inputs.info)),
+            resource: Some(resource(inputs.info, host_id)),
             scope_metrics: vec![ScopeMetrics {
                 scope: Some(InstrumentationScope {
                     name: "netto".to_owned(),
@@ -192,7 +196,7 @@ impl Samples for Points {
 }
 
 /// The host and the service, under OpenTelemetry's attribute names.
-fn resource(info: &Info) -> Resource {
+fn resource(info: &Info, host_id: Option<&str>) -> Resource {
     let mut attributes = vec![
         text("service.name", "netto"),
         text("service.version", &info.version),
@@ -202,6 +206,7 @@ fn resource(info: &Info) -> Resource {
         text("os.type", "linux"),
         text("os.version", &info.kernel),
     ];
+    attributes.extend(host_id.map(|id| text("host.id", id)));
     if !info.boot_id.is_empty() {
         attributes.push(text("netto.boot.id", &info.boot_id));
     }

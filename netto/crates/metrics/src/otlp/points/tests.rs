@@ -53,7 +53,7 @@ fn metrics() -> Vec<Metric> {
     let mut pushed = Vec::new();
     let info = info();
     with_inputs(Catalogue::of(FAMILIES), &info, &[&measured(1)], |inputs| {
-        let request = request(inputs, &[Catalogue::of(FAMILIES)]);
+        let request = request(inputs, None, &[Catalogue::of(FAMILIES)]);
         pushed.clone_from(&request.resource_metrics[0].scope_metrics[0].metrics);
     });
     pushed
@@ -144,9 +144,10 @@ fn what_is_not_measured_or_said_elsewhere_has_no_metric() {
 #[test]
 fn the_host_is_told_by_the_usual_attributes() {
     let info = info();
-    let resource = resource(&info);
+    let resource = resource(&info, Some("0123abcd"));
     for expected in [
         text("host.name", &info.hostname),
+        text("host.id", "0123abcd"),
         text("os.version", &info.kernel),
         text("service.name", "netto"),
     ] {
