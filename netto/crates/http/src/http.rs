@@ -36,6 +36,7 @@ use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
 use super::limited_question::LimitedQuestion;
+use super::profile_places::ProfilePlaces;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use super::while_used::WhileUsed;
@@ -101,6 +102,7 @@ struct State {
     answers: Answers,
     gzipped: GzippedPages,
     asked: Vec<LimitedQuestion>,
+    profile_places: ProfilePlaces,
 }
 
 /// The newest of each page in compressed form.
@@ -134,6 +136,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         asked: questions
             .map(|question| LimitedQuestion::new(question, turns.clone()))
             .collect(),
+        profile_places: ProfilePlaces::default(),
         wiring,
         web,
     });

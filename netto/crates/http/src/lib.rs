@@ -16,6 +16,7 @@ pub mod gzip;
 pub mod hosts;
 pub mod http;
 pub mod limited_question;
+mod profile_places;
 pub mod rate_limiter;
 pub mod unpacked;
 pub mod web_config;

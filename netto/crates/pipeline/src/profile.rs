@@ -47,6 +47,9 @@ pub struct Labels {
     pub owner: Option<String>,
 }
 
+/// Most profiles that are recorded at once.
+pub const MOST_PROFILES: usize = 4;
+
 /// A profile being recorded; dropping it ends that.
 pub trait OpenProfile: Send {
     /// Ends the recording. May take some hundred milliseconds.

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use netto_analysis::profile::{IntervalProfile, ProfileRecorder};
+use netto_pipeline::profile::MOST_PROFILES;
 
-/// Most profiles at once.
-const MOST: usize = 4;
 /// How long the end of a recording without any interval waits for one: longer than an interval of a
 /// quiet host.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,8 +40,10 @@ impl OpenProfiles {
     /// If there are too many.
     pub(crate) fn begin(&self) -> anyhow::Result<u64> {
         let mut active = self.lock();
-        if active.len() >= MOST {
-            bail!("{MOST} profiles are being recorded already; try again when one has ended");
+        if active.len() >= MOST_PROFILES {
+            bail!(
+                "{MOST_PROFILES} profiles are being recorded already; try again when one has ended"
+            );
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) as u64;
         active.push((number, ProfileRecorder::default()));
@@ -103,7 +104,9 @@ mod tests {
     #[test]
     fn there_are_only_so_many_at_once_and_an_abandoned_one_makes_room() {
         let profiles = OpenProfiles::default();
-        let numbers: Vec<u64> = (0..MOST).map(|_| profiles.begin().unwrap()).collect();
+        let numbers: Vec<u64> = (0..MOST_PROFILES)
+            .map(|_| profiles.begin().unwrap())
+            .collect();
         assert!(
             profiles
                 .begin()

@@ -26,12 +26,21 @@ pub(super) async fn profile(request: HttpRequest, state: Data<State>) -> HttpRes
         Ok(seconds) => seconds,
         Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };
+    let visitor = request.conn_data::<Visitor>();
+    let Some(place) = state.profile_places.place(visitor.map(Visitor::peer)).await else {
+        return later("too many profiles are being recorded; try again when one has ended");
+    };
     // Dropped with the request if the client goes, which ends the recording.
     let profile = match state.wiring.stacks.clone().begin_profile() {
         Ok(profile) => profile,
         Err(reason) => return later(format!("{reason:#}")),
     };
-    actix_web::rt::time::sleep(Duration::from_secs(seconds)).await;
+    tokio::select! {
+        () = actix_web::rt::time::sleep(Duration::from_secs(seconds)) => {}
+        () = place.given_away() => {
+            return later("this profile was ended: somebody with fewer needed its place");
+        }
+    }
     let made = web::block(move || -> anyhow::Result<Bytes> {
         let message = Bytes::from(pprof::encode(&profile.end()?));
         gzip(&message).map_err(anyhow::Error::msg)
@@ -41,7 +50,7 @@ pub(super) async fn profile(request: HttpRequest, state: Data<State>) -> HttpRes
         Ok(Err(reason)) => return later(format!("{reason:#}")),
         Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error),
     };
-    let Some(share) = share(request.conn_data::<Visitor>(), body.len()) else {
+    let Some(share) = share(visitor, body.len()) else {
         return full();
     };
     let mut response = HttpResponse::Ok();
