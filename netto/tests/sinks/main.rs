@@ -10,6 +10,7 @@
 mod python;
 
 mod client;
+mod commands;
 mod process;
 mod support;
 
