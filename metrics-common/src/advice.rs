@@ -72,7 +72,13 @@ const ADVICE: &[(&[&str], &str)] = &[
          hosts with BGP or many containers feel.",
     ),
     (
-        &["send_netfilter", "nf_other"],
+        &[
+            "send_netfilter",
+            "nf_input",
+            "nf_forward",
+            "nf_output",
+            "nf_postrouting",
+        ],
         "Rules are tried one after the other for every packet; address translation and connection tracking come with them. Put \
          what accepts most packets first, and replace long lists by sets and verdict maps (nftables, ipset). \
          Kubernetes' iptables mode makes thousands of rules: its nftables or eBPF replacements do not.",

@@ -224,9 +224,24 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
         "resolve_normal_ct < nf_conntrack_in < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core",
     ),
     (
-        "nf_other",
+        "nf_input",
         RX,
         "nft_do_chain < nf_hook_slow < ip_local_deliver < __netif_receive_skb_one_core",
+    ),
+    (
+        "nf_forward",
+        RX,
+        "nft_do_chain < nf_hook_slow < ip_forward < __netif_receive_skb_one_core",
+    ),
+    (
+        "nf_output",
+        RX,
+        "nft_do_chain < nf_hook_slow < __ip_local_out < ip_local_out < __netif_receive_skb_one_core",
+    ),
+    (
+        "nf_postrouting",
+        RX,
+        "nft_do_chain < nf_hook_slow < ip_output < __netif_receive_skb_one_core",
     ),
     (
         "forwarding_v4",

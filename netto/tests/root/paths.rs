@@ -96,7 +96,7 @@ fn udp_to_this_host_is_local_delivery_behind_a_firewall_too() -> Result<()> {
         let cost = daemon.measure()?;
         is_local(&cost, &family)?;
         // One rule: the walk to it and back, some percent.
-        cost.is_present("nf_other", 0.005)?;
+        cost.is_present("nf_input", 0.005)?;
     }
     Ok(())
 }

@@ -349,7 +349,7 @@ fn weight(slug: &str, bridge: bool) -> f64 {
                 1.5
             }
         }
-        "nf_prerouting_v4" | "nf_other" => {
+        "nf_prerouting_v4" | "nf_input" => {
             if bridge {
                 9.0
             } else {

@@ -80,11 +80,19 @@ fn a_netfilter_hook_is_named_by_its_caller() {
             ),
             (
                 "nft_do_chain < nf_hook_slow < ip_local_deliver < __netif_receive_skb_one_core",
-                Some("nf_other"),
+                Some("nf_input"),
+            ),
+            (
+                "nft_do_chain < nf_hook_slow < ip_forward < __netif_receive_skb_one_core",
+                Some("nf_forward"),
+            ),
+            (
+                "nft_do_chain < nf_hook_slow < __ip_local_out < __ip_queue_xmit < __tcp_transmit_skb",
+                Some("nf_output"),
             ),
             (
                 "nft_do_chain < nf_hook_slow < ip_output < __netif_receive_skb_one_core",
-                Some("nf_other"),
+                Some("nf_postrouting"),
             ),
             (
                 "resolve_normal_ct < nf_conntrack_in < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core",
