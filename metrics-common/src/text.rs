@@ -35,6 +35,15 @@ pub fn percent(ratio: f64) -> String {
     format!("{} %", percent_number(ratio))
 }
 
+/// A number of CPUs with two decimals. Zero is `0`; a smaller value than can be shown is `<0.01`.
+pub fn cpus(count: f64) -> String {
+    match count {
+        none if none <= 0.0 || !none.is_finite() => "0".to_owned(),
+        low if low < 0.005 => "<0.01".to_owned(),
+        value => format!("{value:.2}"),
+    }
+}
+
 /// [`percent`] without the sign.
 pub fn percent_number(ratio: f64) -> String {
     match ratio * 100.0 {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use metrics_common::sections::FlowEnd;
-pub use metrics_common::text::{count, escape_html};
+pub use metrics_common::text::{count, cpus, escape_html};
 
 /// A ratio as percent with one decimal, without the sign. Zero is `0`; a smaller value than the
 /// decimal is `<0.1`.
@@ -33,15 +33,6 @@ pub fn window(interval_ns: u64) -> String {
     match seconds {
         s if s < 9.95 => format!("over the last {s:.1} s"),
         s => format!("over the last {s:.0} s"),
-    }
-}
-
-/// A number of CPUs: `0.07`.
-pub fn cpus(count: f64) -> String {
-    if count > 0.0 && count < 0.005 {
-        "<0.01".to_owned()
-    } else {
-        format!("{count:.2}")
     }
 }
 
@@ -151,7 +142,7 @@ mod tests {
         assert_eq!(cpu_seconds(1), "<0.01");
         assert_eq!(cpu_seconds(12_345_678_901), "12.35");
         assert_eq!(cpu_seconds(3_600_000_000_000), "3600");
-        assert_eq!(cpus(0.0), "0.00");
+        assert_eq!(cpus(0.0), "0");
         assert_eq!(cpus(0.001), "<0.01");
         assert_eq!(cpus(1.25), "1.25");
     }

@@ -4,7 +4,9 @@ pub use metrics_common::text::{count, percent, percent_number};
 
 /// A number of CPUs.
 pub fn cpus(count: f64) -> String {
-    if count > 0.0 && count < 0.0005 {
+    if count <= 0.0 {
+        "0".to_owned()
+    } else if count < 0.0005 {
         "<0.001".to_owned()
     } else if count < 9.995 {
         format!("{count:.3}")
@@ -16,6 +18,7 @@ pub fn cpus(count: f64) -> String {
 /// Energy in a suitable unit.
 pub fn energy(joules: f64) -> String {
     match joules {
+        none if none <= 0.0 => "0 J".to_owned(),
         little if little < 1e3 => format!("{little:.1} J"),
         some if some < 3.6e6 => format!("{:.2} Wh", some / 3_600.0),
         much => format!("{:.2} kWh", much / 3.6e6),
@@ -56,6 +59,7 @@ mod tests {
         assert_eq!(percent(0.0012), "0.12 %");
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(percent(f64::NAN), "0 %");
+        assert_eq!((cpus(0.0), energy(0.0)), ("0".to_owned(), "0 J".to_owned()));
         assert_eq!(cpus(0.0001), "<0.001");
         assert_eq!(cpus(12.34), "12.3");
         assert_eq!(energy(3.6e6), "1.00 kWh");

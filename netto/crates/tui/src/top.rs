@@ -47,7 +47,8 @@ fn show(mut screens: Screens, mut model: Model, feed: &Feed) -> anyhow::Result<(
         };
         is_stale = true;
         match action {
-            Action::Quit => return Ok(()),
+            Action::Close if model.close() => {}
+            Action::Close | Action::Quit => return Ok(()),
             Action::Redraw => {}
             Action::Faster => feed.change_speed(10.0),
             Action::Slower => feed.change_speed(0.1),

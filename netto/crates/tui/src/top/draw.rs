@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
-use metrics_common::text::percent_number as percent;
+use metrics_common::text::{cpus as cpus_text, percent_number as percent};
 use metrics_common::verdict::Level;
 
 use super::model::{Headline, Screen, Sort, SourceState};
@@ -53,7 +53,10 @@ pub fn draw(frame: &mut Frame, screen: &Screen) {
         Paragraph::new(heading(screen, (area.width, area.height))),
         head,
     );
-    lines(frame, body, screen);
+    match screen.shows_help {
+        true => keys(frame, body, screen),
+        false => lines(frame, body, screen),
+    }
     self::cpus(frame, cpus, screen);
     frame.render_widget(
         Paragraph::new(Text::styled(help_text(screen, area.width), DIM)),
@@ -79,11 +82,12 @@ fn help_text(screen: &Screen, width: u16) -> String {
     let breakdowns: String = breakdowns
         .map(|(key, name)| format!("{key} {name} · "))
         .collect();
-    let all =
-        format!(" ↑↓ choose · ⏎ in · ← out · {breakdowns}s sort · w window · space pause · q quit");
+    let all = format!(
+        " ↑↓ choose · ⏎ in · ← out · {breakdowns}s sort · w window · space pause · ? keys · q quit"
+    );
     match usize::from(width) {
         wide if wide >= all.chars().count() => all,
-        wide if wide >= 38 => " ↑↓ ⏎ in ← out s w space q=quit".to_owned(),
+        wide if wide >= 38 => " ↑↓ ⏎ in ← out s w space ?=keys q=quit".to_owned(),
         _ => " q=quit".to_owned(),
     }
 }
@@ -141,13 +145,15 @@ fn network(headline: &Headline, width: u16) -> Text<'static> {
     ];
     if width >= WIDE {
         spans.push(Span::raw(format!(
-            " of this host's CPU: {:.2} CPUs' worth of {}",
-            value.cpus, headline.cpus
+            " of this host's CPU: {} CPUs' worth of {}",
+            cpus_text(value.cpus),
+            headline.cpus
         )));
     } else {
         spans.push(Span::raw(format!(
-            ", {:.2} of {} CPUs",
-            value.cpus, headline.cpus
+            ", {} of {} CPUs",
+            cpus_text(value.cpus),
+            headline.cpus
         )));
     }
     if let Some((watts, of_capacity)) = headline.network_watts {
@@ -198,6 +204,34 @@ fn own(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
     Text::from(spans)
 }
 
+/// The keys, instead of the lines.
+fn keys(frame: &mut Frame, area: Rect, screen: &Screen) {
+    let breakdowns = screen.breakdowns.iter();
+    let breakdowns = breakdowns.map(|(key, name)| (key.to_string(), format!("{name}, and back")));
+    let before = [
+        ("↑ ↓, k j", "choose a line"),
+        ("⏎ →", "open a component that has a +"),
+        ("←", "back to the whole"),
+    ];
+    let after = [
+        ("s", "sort by time, or as in `netto list`"),
+        ("w", "average over 5 s or a minute, or show one interval"),
+        ("z", "list the lines at 0, or leave them out"),
+        ("space, p", "pause, go on"),
+        ("+ -", "a recording faster, slower"),
+        ("?, esc", "close this list"),
+        ("q", "quit"),
+    ];
+    let owned = |(key, what): (&str, &str)| (key.to_owned(), what.to_owned());
+    let all = before.map(owned).into_iter().chain(breakdowns);
+    let mut texts = vec![Text::styled(" Keys", BOLD)];
+    texts.extend(
+        all.chain(after.map(owned))
+            .map(|(key, what)| Text::raw(format!("  {key:<10}{what}"))),
+    );
+    frame.render_widget(Paragraph::new(texts), area);
+}
+
 fn lines(frame: &mut Frame, area: Rect, screen: &Screen) {
     if area.height == 0 {
         return;
@@ -209,7 +243,11 @@ fn lines(frame: &mut Frame, area: Rect, screen: &Screen) {
         Sort::Time => "",
         Sort::Table => " (in the table's order)",
     };
-    let title = format!(" {}{order}", screen.path.join(" › "));
+    let zeros = match screen.zeros {
+        0 => String::new(),
+        zeros => format!(", {zeros} at 0 (z)"),
+    };
+    let title = format!(" {}{order}{zeros}", screen.path.join(" › "));
     let head = if has_intervals {
         format!(
             "{:>SHARE$}{:>INTERVAL$}{:>WORTH$}",
@@ -273,8 +311,8 @@ fn figures(value: &Value, has_intervals: bool) -> String {
         None => String::new(),
     };
     format!(
-        "{share:>SHARE$}{interval:>INTERVAL$}{:>WORTH$.2}",
-        value.cpus
+        "{share:>SHARE$}{interval:>INTERVAL$}{:>WORTH$}",
+        cpus_text(value.cpus)
     )
 }
 

@@ -1,7 +1,7 @@
 //! The content of `netto top` as plain values, computed from snapshots and keys. Pure: no terminal,
 //! no clock, no connection.
 
-use metrics_common::verdict::{self, Courses, Figures, Level};
+use metrics_common::verdict::{self, Courses, Figures, Level, Verdict};
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 
 use netto_questions::api::Breakdown;
@@ -12,6 +12,8 @@ use netto_questions::window::Window;
 const NETWORK: &str = "network";
 /// Selectable lengths of the window, seconds; 0: one interval.
 pub const WINDOWS_SECONDS: [u64; 3] = [5, 60, 0];
+/// The verdict rests on this time at least, so that it does not change with every interval.
+const STEADY_NS: u64 = 5_000_000_000;
 
 /// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub enum Key {
     Window,
     /// Switches between parts and a breakdown, by its key.
     By(char),
+    /// Lists the lines without time, or leaves them out.
+    Zeros,
+    /// Shows the keys, or hides them.
+    Help,
     /// Pauses or continues.
     Pause,
 }
@@ -65,9 +71,14 @@ pub struct Model {
     window: Window,
     /// Index in [`WINDOWS_SECONDS`].
     window_choice: usize,
-    /// The content while paused.
-    frozen: Option<Window>,
     is_paused: bool,
+    /// The window while paused.
+    frozen: Option<Window>,
+    /// The sum of what is shown, and the verdict on it.
+    sum: Option<Snapshot>,
+    judged: Option<(Figures, Verdict)>,
+    shows_zeros: bool,
+    shows_help: bool,
     /// Slugs of the components from the root to the shown one.
     path: Vec<String>,
     breakdowns: Vec<Breakdown>,
@@ -79,8 +90,6 @@ pub struct Model {
     link: SourceState,
     last_sequence: Option<u64>,
     skipped: u64,
-    /// The level of the last verdict.
-    level: Option<Level>,
 }
 
 /// The part above the lines.
@@ -137,6 +146,10 @@ pub struct Screen {
     pub time_unix_ns: u64,
     /// The order of lines.
     pub sort: Sort,
+    /// Number of lines without time that are left out.
+    pub zeros: usize,
+    /// Whether the keys are shown instead of lines.
+    pub shows_help: bool,
     /// Keys of the breakdowns, with their labels.
     pub breakdowns: Vec<(char, &'static str)>,
 }
@@ -170,7 +183,7 @@ impl Model {
     pub fn forget(&mut self) {
         self.window.clear();
         self.last_sequence = None;
-        self.level = None;
+        (self.sum, self.judged) = (None, None);
     }
 
     /// Adds an interval.
@@ -183,10 +196,27 @@ impl Model {
         self.last_sequence = Some(snapshot.sequence);
         self.link = SourceState::Live;
         self.window.push(snapshot);
-        let sum = self.window.sum(self.window_ns());
-        let figures = self.info.as_ref().zip(sum);
-        let figures = figures.and_then(|(info, sum)| Figures::of(info, &sum));
-        self.level = figures.map(|figures| figures.judge(self.level).level);
+        if !self.is_paused {
+            self.sum_up();
+        }
+    }
+
+    /// Sums what is shown, once for each interval, and judges it.
+    fn sum_up(&mut self) {
+        let window = self.frozen.as_ref().unwrap_or(&self.window);
+        self.sum = window.sum(self.window_ns());
+        let Some(info) = &self.info else { return };
+        let figures = match self.window_ns() {
+            short if short < STEADY_NS => window
+                .sum(STEADY_NS)
+                .and_then(|sum| Figures::of(info, &sum)),
+            _ => self.sum.as_ref().and_then(|sum| Figures::of(info, sum)),
+        };
+        let before = self.judged.as_ref().map(|(_, verdict)| verdict.level);
+        self.judged = figures.map(|figures| {
+            let verdict = figures.judge(before);
+            (figures, verdict)
+        });
     }
 
     /// Length of the chosen window, nanoseconds.
@@ -203,6 +233,11 @@ impl Model {
     /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
+    }
+
+    /// Closes what is in front of the lines; returns whether there was something.
+    pub fn close(&mut self) -> bool {
+        std::mem::take(&mut self.shows_help)
     }
 
     /// Handles a key.
@@ -227,7 +262,12 @@ impl Model {
                     Sort::Table => Sort::Time,
                 };
             }
-            Key::Window => self.window_choice = (self.window_choice + 1) % WINDOWS_SECONDS.len(),
+            Key::Window => {
+                self.window_choice = (self.window_choice + 1) % WINDOWS_SECONDS.len();
+                self.sum_up();
+            }
+            Key::Zeros => self.shows_zeros = !self.shows_zeros,
+            Key::Help => self.shows_help = !self.shows_help,
             Key::By(key) => {
                 if let Some(own) = self.breakdowns.iter().find(|own| own.key == key) {
                     let is_shown = self.shown.is_some_and(|shown| shown.key == key);
@@ -238,6 +278,7 @@ impl Model {
             Key::Pause => {
                 self.is_paused = !self.is_paused;
                 self.frozen = self.is_paused.then(|| self.window.clone());
+                self.sum_up();
             }
         }
     }
@@ -249,18 +290,12 @@ impl Model {
         self.chosen = lines.get(to(at, last)).map(|line| line.key.clone());
     }
 
-    fn answers(
-        &self,
-        info: &Info,
-        window: &Window,
-        sum: &Snapshot,
-    ) -> Option<(Level, [String; 3])> {
-        let figures = Figures::of(info, sum)?;
-        let verdict = figures.judge(self.level);
+    fn answers(&self, info: &Info, window: &Window) -> Option<(Level, [String; 3])> {
+        let (figures, verdict) = self.judged.as_ref()?;
         let mut courses = Courses::default();
         window.pieces().for_each(|piece| courses.add(info, piece));
         let latency = courses.found(info);
-        Some((verdict.level, verdict::lines(&figures, &verdict, &latency)))
+        Some((verdict.level, verdict::lines(figures, verdict, &latency)))
     }
 
     /// The current content of the screen.
@@ -278,6 +313,8 @@ impl Model {
             window_ns: 0,
             time_unix_ns: 0,
             sort: self.sort,
+            zeros: 0,
+            shows_help: self.shows_help,
             breakdowns: self
                 .breakdowns
                 .iter()
@@ -294,13 +331,13 @@ impl Model {
             (false, false) => None,
         };
         let window = self.frozen.as_ref().unwrap_or(&self.window);
-        let Some(sum) = window.sum(self.window_ns()) else {
+        let Some(sum) = &self.sum else {
             return screen;
         };
-        let view = View { info, sum: &sum };
+        let view = View { info, sum };
         screen.window_ns = sum.interval_ns;
         screen.time_unix_ns = sum.time_unix_ns;
-        screen.headline = Some(view.headline(self.skipped, self.answers(info, window, &sum)));
+        screen.headline = Some(view.headline(self.skipped, self.answers(info, window)));
         let whole = self.path.last().map_or(NETWORK, String::as_str);
         let label = |slug: &str| match view.row(slug) {
             Some(row) => info.components[row].label.clone(),
@@ -311,12 +348,17 @@ impl Model {
         screen.lines = match self.shown.zip(view.row(whole)) {
             Some((breakdown, row)) => {
                 screen.path.push(breakdown.name.to_owned());
-                (breakdown.lines)(info, &sum, row)
+                (breakdown.lines)(info, sum, row)
             }
             None => view.parts(whole),
         };
         if self.sort == Sort::Time {
             screen.lines.sort_by_key(order);
+        }
+        if !self.shows_zeros {
+            let all = screen.lines.len();
+            screen.lines.retain(|line| !is_zero(line));
+            screen.zeros = all - screen.lines.len();
         }
         let chosen = self.chosen.as_deref();
         let at = screen
@@ -338,6 +380,11 @@ impl Model {
         screen.cpus_of = label(&shown);
         screen
     }
+}
+
+/// Whether a line has no time; one that is not measured is no such line.
+fn is_zero(line: &Line) -> bool {
+    line.value.as_ref().is_ok_and(|value| value.ns == 0)
 }
 
 /// Descending order, with unknown values last.

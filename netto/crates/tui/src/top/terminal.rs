@@ -36,6 +36,8 @@ pub enum Action {
     Slower,
     /// Draw again, because the terminal's size has changed.
     Redraw,
+    /// Close what is in front, or quit.
+    Close,
     /// Quit.
     Quit,
 }
@@ -139,7 +141,8 @@ fn action(key: KeyEvent) -> Option<Action> {
         return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Action::Quit);
     }
     Some(match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Esc => Action::Close,
         KeyCode::Up | KeyCode::Char('k') => Action::Key(Key::Up),
         KeyCode::Down | KeyCode::Char('j') => Action::Key(Key::Down),
         KeyCode::Enter | KeyCode::Right => Action::Key(Key::In),
@@ -147,6 +150,8 @@ fn action(key: KeyEvent) -> Option<Action> {
         KeyCode::Char('s') => Action::Key(Key::Sort),
         KeyCode::Char('w') => Action::Key(Key::Window),
         KeyCode::Char(' ' | 'p') => Action::Key(Key::Pause),
+        KeyCode::Char('z') => Action::Key(Key::Zeros),
+        KeyCode::Char('?') => Action::Key(Key::Help),
         KeyCode::Char('+') => Action::Faster,
         KeyCode::Char('-') => Action::Slower,
         KeyCode::Char(other) => Action::Key(Key::By(other)),

@@ -117,6 +117,22 @@ fn the_chosen_line_is_in_sight() {
 }
 
 #[test]
+fn a_question_mark_shows_every_key_and_the_next_one_the_lines() {
+    let mut model = model(4);
+    model.press(Key::Help);
+    let shown = rows(&model.screen(), 80, 24).join("\n");
+    for key in ["↑ ↓", "⏎", "←", "s ", "w ", "z ", "space", "+ -", "?", "q "] {
+        assert!(shown.contains(&format!("\n  {key}")), "{key}: {shown}");
+    }
+    assert!(model.close() && !model.close());
+    let shown = rows(&model.screen(), 80, 24).join("\n");
+    assert!(
+        !shown.contains("Keys") && shown.contains("? keys"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn what_is_lost_is_said_on_a_terminal_of_any_use() {
     let mut model = model(4);
     model.set_link(SourceState::Lost("the daemon said goodbye".to_owned()));

@@ -194,6 +194,53 @@ fn a_breakdown_stands_in_place_of_the_parts_until_its_key_is_pressed_again() {
 }
 
 #[test]
+fn lines_without_time_are_left_out_until_they_are_asked_for() {
+    let (mut model, info, snapshots) = model(1);
+    model.press(Key::In);
+    let all = info.components.iter();
+    let slug = model.path[0].clone();
+    let parts = all.filter(|row| row.parent.as_deref() == Some(slug.as_str()));
+    let parts = parts.count();
+    let mut idle = snapshots[0].clone();
+    idle.sequence += 1;
+    let row = |slug: &str| info.components.iter().position(|row| row.slug == slug);
+    let first = model.screen().lines[0].key.clone();
+    let cost = idle.sections.cost.as_mut().unwrap();
+    cost.components[row(&first).unwrap()] = Some(vec![0; 4]);
+    // Of the newest interval alone.
+    model.press(Key::Window);
+    model.press(Key::Window);
+    model.receive(&idle);
+    let screen = model.screen();
+    assert!(screen.lines.iter().all(|line| line.key != first));
+    assert_eq!(screen.lines.len() + screen.zeros, parts);
+    model.press(Key::Zeros);
+    assert_eq!(
+        (model.screen().lines.len(), model.screen().zeros),
+        (parts, 0)
+    );
+}
+
+#[test]
+fn the_verdict_on_one_interval_rests_on_some_seconds() {
+    let (mut model, info, snapshots) = model(20);
+    let verdict = |model: &Model| model.screen().headline.unwrap().answers.unwrap();
+    let before = verdict(&model);
+    model.press(Key::Window);
+    model.press(Key::Window);
+    assert_eq!(model.screen().window_ns, 500_000_000);
+    assert_eq!(verdict(&model), before);
+    // One interval that was full of networking changes no level.
+    let mut full = snapshots[19].clone();
+    full.sequence += 1;
+    let network = info.components.iter().position(|row| row.slug == NETWORK);
+    let cost = full.sections.cost.as_mut().unwrap();
+    cost.components[network.unwrap()] = Some(vec![full.interval_ns, 0, 0, 0]);
+    model.receive(&full);
+    assert_eq!(verdict(&model).0, before.0);
+}
+
+#[test]
 fn a_line_stays_chosen_when_lines_change_places() {
     let (mut model, ..) = model(4);
     model.press(Key::Down);
