@@ -60,6 +60,7 @@ fn promtool_has_nothing_to_say() {
 fn the_shipped_rules_are_understood() {
     for arguments in [
         ["check", "rules", &shipped("netto.rules.yml")],
+        ["check", "rules", &shipped("netto-fleet.rules.yml")],
         ["check", "config", &shipped("prometheus.yml")],
     ] {
         if let Some(output) = promtool(&arguments, Stdio::null()) {
@@ -71,8 +72,9 @@ fn the_shipped_rules_are_understood() {
 }
 
 #[test]
-fn the_shipped_alerts_fire_when_they_must_and_only_then() {
-    let arguments = ["test", "rules", &shipped("netto.rules.test.yml")];
+fn the_shipped_rules_record_and_alert_what_they_must_and_nothing_else() {
+    let (hosts, fleet) = ("netto.rules.test.yml", "netto-fleet.rules.test.yml");
+    let arguments = ["test", "rules", &shipped(hosts), &shipped(fleet)];
     if let Some(output) = promtool(&arguments, Stdio::null()) {
         assert!(output.status.success(), "{}", said(&output));
     }
