@@ -27,7 +27,7 @@ use netto_log::file_logger::FileLogger;
 use netto_log::log_file::LogFile;
 #[cfg(feature = "otlp")]
 use netto_metrics::otlp::OtlpLogger;
-use netto_metrics::prometheus::{self, Exported, PrometheusLogger};
+use netto_metrics::prometheus::{self, Exported, PrometheusLogger, Targets};
 use netto_pipeline::attention::Attention;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{
@@ -63,6 +63,16 @@ pub struct Prepared {
     past: Option<History>,
     replay: Option<Controls>,
     reread: Option<Reread>,
+    targets: Option<Arc<dyn Targets>>,
+}
+
+/// What a daemon of these settings exports to Prometheus.
+pub fn exported(features: &[Feature], config: &Config) -> Exported {
+    Exported {
+        catalogues: features::metrics(features).into(),
+        has_compat: config.latency_compat,
+        per_cpu: config.prometheus_per_cpu,
+    }
 }
 
 /// Does everything that can fail for the user's settings alone, before any heavy work.
@@ -92,6 +102,7 @@ pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Pre
         past: None,
         replay: None,
         reread: None,
+        targets: None,
     })
 }
 
@@ -143,6 +154,12 @@ impl Prepared {
     /// Takes up what has changed in the settings at SIGHUP, as far as that is possible.
     pub fn with_settings(mut self, reread: Reread) -> Self {
         self.reread = Some(reread);
+        self
+    }
+
+    /// Has further hosts to scrape.
+    pub fn with_targets(mut self, targets: Arc<dyn Targets>) -> Self {
+        self.targets = Some(targets);
         self
     }
 
@@ -280,12 +297,7 @@ impl Prepared {
         };
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
-        let catalogues = features::metrics(self.features);
-        let exported = Exported {
-            catalogues: catalogues.clone().into(),
-            has_compat: self.config.latency_compat,
-            per_cpu: self.config.prometheus_per_cpu,
-        };
+        let exported = exported(self.features, &self.config);
         let (prometheus, metrics) =
             PrometheusLogger::launch(info.clone(), counted.clone(), exported, &supervisor);
         collector.do_send(Subscribe::snapshots(
@@ -305,6 +317,7 @@ impl Prepared {
             .config
             .otlp
             .map(|target| {
+                let catalogues = features::metrics(self.features);
                 // A made-up or recorded host is not this one.
                 let is_here = self.replay.is_none() && !info.boot_id.is_empty();
                 let host_id = is_here.then(system::machine_id).flatten();
@@ -342,6 +355,7 @@ impl Prepared {
                     .map(|own| (own.name, own.api))
                     .collect(),
                 replay: self.replay,
+                targets: self.targets,
             },
         )?;
         let handle = server.handle();

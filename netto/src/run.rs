@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Show};
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
+use crate::daemon;
 use crate::inspect;
 use crate::telemetry;
-use netto_demo::{self, Demo};
+use netto_demo::{self, Demo, Fleet};
 use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
 use netto_hooks::SHARED_HOOKS;
@@ -269,7 +271,7 @@ fn demonstrate(
         .iter()
         .filter(|feature| !(feature.is_asked_for)(&config.features));
     let without: Vec<&str> = without.map(|feature| feature.name).collect();
-    let Demo { info, past, source } = netto_demo::demo(netto_demo::Settings {
+    let settings = netto_demo::Settings {
         cpus: args.cpus.unwrap_or(16),
         seed: args.seed.unwrap_or(1),
         period: config.user_period,
@@ -277,7 +279,15 @@ fn demonstrate(
         features,
         // The made-up host lasts as long as the process.
         without: without.leak(),
-    });
+    };
+    let prepared = match args.hosts {
+        Some(count) => {
+            let exported = daemon::exported(features, config);
+            prepared.with_targets(Arc::new(Fleet::new(settings, count, &exported)))
+        }
+        None => prepared,
+    };
+    let Demo { info, past, source } = netto_demo::demo(settings);
     for note in &info.notes {
         tracing::warn!("{note}");
     }

@@ -14,6 +14,10 @@ pub struct DemoArgs {
     /// Another number makes up another host [default: 1]
     #[arg(long, value_name = "NUMBER", env = "NETTO_SEED")]
     pub seed: Option<u64>,
+    /// So many further made-up hosts, for a Prometheus to scrape: /hosts is their list, as its HTTP
+    /// service discovery takes it, and /hosts/NAME/metrics has the metrics of each
+    #[arg(long, value_name = "COUNT", value_parser = in_range(netto_demo::HOSTS, ""), env = "NETTO_HOSTS")]
+    pub hosts: Option<u32>,
     /// Options of `netto run`.
     #[command(flatten)]
     pub run: RunArgs,

@@ -5,6 +5,7 @@
 //! CPUs, `stacks` the functions; each feature makes up its own section from that. Nothing is
 //! measured, and everything is labelled as a demonstration.
 
+mod fleet;
 pub mod load;
 mod stacks;
 
@@ -19,6 +20,7 @@ use metrics_common::{
     Sections, Snapshot,
 };
 
+pub use self::fleet::{Fleet, HOSTS};
 use self::load::Load;
 use netto_feature::demo::{Generator, Interval, MAX_OVERHEAD};
 use netto_feature::instruments::Feature;

@@ -40,7 +40,7 @@ use super::profile_places::ProfilePlaces;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use super::while_used::WhileUsed;
-use netto_metrics::prometheus::Metrics;
+use netto_metrics::prometheus::{Metrics, Targets};
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{CollectorData, MetricsCollector, SinkDrops};
 use netto_pipeline::playback::Controls;
@@ -55,6 +55,7 @@ mod playback;
 mod profile;
 mod responses;
 mod routes;
+mod targets;
 
 /// Timeout for receiving a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,6 +94,8 @@ pub struct Wiring {
     pub features: Arc<[FeatureApi]>,
     /// The playback state, if a recording is played.
     pub replay: Option<Controls>,
+    /// Further hosts to scrape here.
+    pub targets: Option<Arc<dyn Targets>>,
 }
 
 /// State shared by the handlers.
@@ -180,6 +183,9 @@ async fn serve(
             routes::routes(config, &state);
             if wiring.replay.is_some() {
                 playback::routes(config);
+            }
+            if let Some(targets) = &wiring.targets {
+                targets::routes(config, targets);
             }
         })
         .into_factory()

@@ -106,7 +106,7 @@ pub(super) async fn from_own_page(
 }
 
 /// The name under which this host was addressed.
-fn host(headers: &header::HeaderMap) -> &str {
+pub(super) fn host(headers: &header::HeaderMap) -> &str {
     match headers.get(header::HOST) {
         Some(value) => value.to_str().unwrap_or_default(),
         // Only HTTP/1.0 may omit it, and no browser speaks that.

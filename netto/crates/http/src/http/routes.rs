@@ -127,10 +127,15 @@ async fn flame_graph(state: Data<State>) -> HttpResponse {
     }
 }
 
-async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
+/// The format of metrics that the client prefers.
+pub(super) fn preferred_form(request: &HttpRequest) -> Form {
     let accept = request.headers().get_all(header::ACCEPT);
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
-    let form = Form::preferred(&accept.join(","));
+    Form::preferred(&accept.join(","))
+}
+
+async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let form = preferred_form(&request);
     let gzipped = match form {
         Form::Text => &state.gzipped.metrics,
         Form::OpenMetrics => &state.gzipped.open_metrics,

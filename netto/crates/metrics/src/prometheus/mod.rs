@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use actix_web::web::Bytes;
-use metrics_common::Info;
+use metrics_common::{Info, Snapshot};
 
 use crate::catalogue::{Catalogue, Inputs};
 use crate::families::families;
@@ -84,9 +84,7 @@ impl Handler<Deliver> for PrometheusLogger {
     type Result = ();
 
     fn handle(&mut self, Deliver(published): Deliver, _: &mut Self::Context) {
-        let mut newest = self.shared.newest();
-        newest.info = published.info.clone();
-        newest.totals.add(&published.snapshot);
+        self.shared.add(published.info.clone(), &published.snapshot);
     }
 }
 
@@ -103,6 +101,12 @@ impl Shared {
     fn newest(&self) -> MutexGuard<'_, Newest> {
         // An addition left half done does less harm than stopping.
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, info: Arc<Info>, snapshot: &Snapshot) {
+        let mut newest = self.newest();
+        newest.info = info;
+        newest.totals.add(snapshot);
     }
 
     /// A page, and the number of snapshots in it.
@@ -143,6 +147,15 @@ impl Shared {
     }
 }
 
+/// Hosts whose metrics this process has besides its own: targets of a scraper.
+pub trait Targets: Send + Sync {
+    /// Their names.
+    fn names(&self) -> Vec<&str>;
+
+    /// The metrics of one now; `None` if there is no such host.
+    fn page(&self, name: &str, form: Form) -> Option<Bytes>;
+}
+
 /// All metrics, for scrapes.
 pub struct Metrics {
     shared: Shared,
@@ -158,7 +171,8 @@ struct Age {
 }
 
 impl Metrics {
-    fn new(
+    /// Of no interval yet.
+    pub fn new(
         info: Arc<Info>,
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
         exported: Exported,
@@ -175,6 +189,16 @@ impl Metrics {
             open_metrics: SingleFlight::default(),
             messages: SingleFlight::default(),
         }
+    }
+
+    /// Adds an interval.
+    pub fn add(&self, info: Arc<Info>, snapshot: &Snapshot) {
+        self.shared.add(info, snapshot);
+    }
+
+    /// The metrics, written now and not kept.
+    pub fn written(&self, form: Form) -> Bytes {
+        self.shared.page(form).1
     }
 
     /// The metrics in one of Prometheus' formats; the same bytes until the next snapshot.
