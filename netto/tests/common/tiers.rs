@@ -102,6 +102,9 @@ pub const TABLE: &[Row] = &[
     row("offline", ""),
     row("sinks", ""),
     row("sinks", "log_kill::a_hundred_kills").long("five minutes: a hundred daemons are killed"),
+    row("offline", "engines::clickhouse_").long(
+        "downloads 750 MB of ClickHouse and Spark, and needs Java; engines::duckdb_ has the same by DuckDB",
+    ),
     row("dashboard", "endurance::a_page_left_open").long("a page is left open for minutes"),
     root("running::info_and_snapshot_agree_on_rows_and_cpus").quick(),
     root("running::no_program_is_left_in_the_kernel_after_sigterm").guest(),
@@ -123,6 +126,9 @@ pub const TABLE: &[Row] = &[
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
     root("limits::all_").long("a start for every number; limits:: starts for some of them"),
     root("prometheus::a_minute").long("a minute, and a load that is even to one per cent"),
+    root("fleet::a_thousand_").long(
+        "minutes of a Prometheus with up to two million series, for figures; fleet::each_host_ has a few hosts",
+    ),
     root("paths::").statistics(SPLIT),
     root("paths::ipv4_through_a_router_is_forwarding").guest(),
     root("filters::").statistics(SPLIT),

@@ -21,6 +21,11 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
     snapshots_without(&["owners", "latency"], cpus, count)
 }
 
+/// The same, of every feature.
+pub fn full_snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
+    snapshots_without(&[], cpus, count)
+}
+
 /// The same, of all features but these.
 fn snapshots_without(
     without: &'static [&'static str],
@@ -68,7 +73,7 @@ pub fn log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>)
 
 /// The same with every feature.
 pub fn full_log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>) {
-    in_a_folder(snapshots_without(&[], cpus, count))
+    in_a_folder(full_snapshots(cpus, count))
 }
 
 fn in_a_folder(

@@ -17,6 +17,8 @@ mod files;
 
 mod damage;
 mod diff;
+#[cfg(feature = "parquet")]
+mod engines;
 mod exports;
 mod log_size;
 mod stacks;

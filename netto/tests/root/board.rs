@@ -1,14 +1,18 @@
-//! The queries of the shipped board, put to a Prometheus as Grafana would put them. Grafana itself is
+//! The queries of the shipped boards, put to a Prometheus as Grafana would put them. Grafana itself is
 //! in no registry that the tests fetch from (neither Debian nor crates.io), so how the board looks is not tested.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::prometheus::Server;
 
-const BOARD: &str = include_str!("../../../dist/grafana/netto.json");
+/// The board of hosts, one of them in detail.
+pub const HOST: &str = include_str!("../../../dist/grafana/netto.json");
+/// The board of all hosts together.
+pub const FLEET: &str = include_str!("../../../dist/grafana/netto-fleet.json");
 
 /// One query of one panel.
 struct Query {
@@ -20,8 +24,8 @@ struct Query {
     is_instant: bool,
 }
 
-fn queries() -> Result<Vec<Query>> {
-    let board: Value = serde_json::from_str(BOARD).context("the board is no JSON")?;
+fn queries(board: &str) -> Result<Vec<Query>> {
+    let board: Value = serde_json::from_str(board).context("the board is no JSON")?;
     let mut queries = Vec::new();
     for panel in board["panels"].as_array().context("no panels")? {
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -63,9 +67,9 @@ fn absent<'a>(query: &'a str, page: &str) -> Vec<&'a str> {
 
 /// Puts all queries with this host chosen: each is understood, and has an answer unless it is
 /// about a metric that this host's page does not have, or about network cards. Gives the panels without an answer.
-pub fn check(server: &Server, host: &str, page: &str) -> Result<BTreeSet<String>> {
+pub fn check(board: &str, server: &Server, host: &str, page: &str) -> Result<BTreeSet<String>> {
     let mut empty = BTreeSet::new();
-    for query in queries()? {
+    for query in queries(board)? {
         let text = filled(&query.text, host);
         let result = if query.is_instant {
             server.query(&text)
@@ -89,9 +93,23 @@ pub fn check(server: &Server, host: &str, page: &str) -> Result<BTreeSet<String>
     Ok(empty)
 }
 
+/// The panels of the board, and for how long the server computes all that each asks for, seconds.
+pub fn times(board: &str, server: &Server) -> Result<Vec<(String, f64)>> {
+    let timed = |query: Query| {
+        let text = filled(&query.text, "");
+        let begun = Instant::now();
+        match query.is_instant {
+            true => server.query(&text)?,
+            false => server.query_range(&text)?,
+        };
+        Ok((query.panel, begun.elapsed().as_secs_f64()))
+    };
+    queries(board)?.into_iter().map(timed).collect()
+}
+
 /// That each of the board's variables finds something to choose, given those before it.
-pub fn check_variables(server: &Server, host: &str) -> Result<()> {
-    let board: Value = serde_json::from_str(BOARD).context("the board is no JSON")?;
+pub fn check_variables(board: &str, server: &Server, host: &str) -> Result<()> {
+    let board: Value = serde_json::from_str(board).context("the board is no JSON")?;
     for variable in board["templating"]["list"].as_array().context("no list")? {
         let Some(query) = variable["query"]["query"].as_str() else {
             continue;

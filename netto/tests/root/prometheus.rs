@@ -30,6 +30,7 @@ tests! {
 }
 
 const RULES: &str = include_str!("../../../dist/prometheus/netto.rules.yml");
+const FLEET_RULES: &str = include_str!("../../../dist/prometheus/netto-fleet.rules.yml");
 /// How long traffic is watched before netto is restarted.
 const SHORTLY: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(40);
@@ -46,7 +47,11 @@ const MOST_OF_A_CPU: f64 = 1.1;
 
 fn promtool_finds_no_fault_with_the_metrics() -> Result<()> {
     let daemon = Shared::take()?;
-    let page = http::get_ok(daemon.at, "/metrics")?;
+    no_fault_with(&http::get_ok(daemon.at, "/metrics")?)
+}
+
+/// Fails with what promtool says of a page.
+pub fn no_fault_with(page: &http::Response) -> Result<()> {
     ensure!(
         page.head
             .to_ascii_lowercase()
@@ -76,25 +81,34 @@ fn promtool_finds_no_fault_with_the_metrics() -> Result<()> {
     Ok(())
 }
 
-/// A Prometheus that scrapes every second, with the shipped rules.
+/// A Prometheus with the shipped rules.
 pub struct Server {
     process: Owned,
     at: SocketAddr,
     started: SystemTime,
-    _folder: tempfile::TempDir,
+    seconds: u64,
+    folder: tempfile::TempDir,
 }
 
 impl Server {
+    /// Scrapes these every second.
     fn start(targets: &[SocketAddr]) -> Result<Self> {
+        let targets: Vec<String> = targets.iter().map(|at| format!("'{at}'")).collect();
+        let targets = targets.join(", ");
+        Server::scraping(1, &format!("static_configs: [targets: [{targets}]]"))
+    }
+
+    /// Scrapes what this line of a scrape configuration finds, every so many seconds.
+    pub fn scraping(seconds: u64, discovery: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(file("netto.rules.yml"), RULES)?;
-        let targets: Vec<String> = targets.iter().map(|at| format!("'{at}'")).collect();
+        std::fs::write(file("netto-fleet.rules.yml"), FLEET_RULES)?;
         let config = format!(
-            "global:\n  scrape_interval: 1s\n  evaluation_interval: 1s\n\
-             rule_files:\n  - netto.rules.yml\n\
-             scrape_configs:\n  - job_name: netto\n    static_configs:\n      - targets: [{}]\n",
-            targets.join(", ")
+            "global:\n  scrape_interval: {seconds}s\n  scrape_timeout: {seconds}s\n  \
+             evaluation_interval: {seconds}s\n\
+             rule_files: [netto.rules.yml, netto-fleet.rules.yml]\n\
+             scrape_configs:\n  - job_name: netto\n    {discovery}\n",
         );
         std::fs::write(file("prometheus.yml"), config)?;
         let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
@@ -103,16 +117,47 @@ impl Server {
             &format!("--config.file={}", file("prometheus.yml")),
             &format!("--storage.tsdb.path={}", file("data")),
             &format!("--web.listen-address={at}"),
+            "--web.enable-admin-api",
         ]))?;
         Ok(Server {
             process,
             at,
             started,
-            _folder: folder,
+            seconds,
+            folder,
         })
     }
 
-    fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
+    /// Its process's number.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The sum of a metric of its own.
+    pub fn own(&self, name: &str) -> Result<f64> {
+        let page = http::get_ok(self.at, "/metrics")?.body;
+        let of_name = |line: &&str| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        };
+        let values = page
+            .lines()
+            .filter(of_name)
+            .filter_map(|line| line.rsplit(' ').next());
+        values.map(|value| Ok(value.parse::<f64>()?)).sum()
+    }
+
+    /// Writes what it has in memory to a block, as it does by itself after two hours: its folder.
+    pub fn snapshot(&self) -> Result<std::path::PathBuf> {
+        let path = "/api/v1/admin/tsdb/snapshot";
+        let answer = http::request(self.at, "POST", path, None)?.json()?;
+        let name = answer["data"]["name"].as_str();
+        let name = name.with_context(|| format!("no snapshot: {answer}"))?;
+        Ok(self.folder.path().join("data/snapshots").join(name))
+    }
+
+    /// What its API answers.
+    pub fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(parameters)
             .finish();
@@ -130,22 +175,22 @@ impl Server {
         series(self.get("query", &[("query", text)])?)
     }
 
-    /// The same for every second since the server's start.
+    /// The same for every scrape since the server's start.
     pub fn query_range(&self, text: &str) -> Result<Vec<Value>> {
         let start = self.started.duration_since(UNIX_EPOCH)?.as_secs();
         let end = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-        let (start, end) = (start.to_string(), end.to_string());
+        let (start, end, step) = (start.to_string(), end.to_string(), self.seconds.to_string());
         let range = [
             ("query", text),
             ("start", &start),
             ("end", &end),
-            ("step", "1"),
+            ("step", &step),
         ];
         series(self.get("query_range", &range)?)
     }
 
     /// The current result of a query with a single value.
-    fn value(&self, text: &str) -> Result<f64> {
+    pub fn value(&self, text: &str) -> Result<f64> {
         let found = self.query(text)?;
         match &found[..] {
             [only] => number(&only["value"][1]),
@@ -180,7 +225,7 @@ impl Server {
     }
 
     /// Fails if it has ended.
-    fn must_live(&mut self) -> Result<()> {
+    pub fn must_live(&mut self) -> Result<()> {
         match self.process.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("prometheus ended ({status}): {}", self.process.stderr()),
@@ -300,8 +345,8 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
     let mut empty: Option<std::collections::BTreeSet<String>> = None;
     for at in [second.at, demo_at] {
         let page = http::get_ok(at, "/metrics")?.body;
-        board::check_variables(&server, &at.to_string())?;
-        let here = board::check(&server, &at.to_string(), &page)?;
+        board::check_variables(board::HOST, &server, &at.to_string())?;
+        let here = board::check(board::HOST, &server, &at.to_string(), &page)?;
         empty = Some(match empty {
             Some(before) => before.intersection(&here).cloned().collect(),
             None => here,
@@ -411,7 +456,8 @@ fn restart_is_a_reset(server: &Server, of: &str) -> Result<()> {
     Ok(())
 }
 
-fn rules_are_evaluated(server: &Server) -> Result<()> {
+/// Whether the rules have been evaluated without an error, and record.
+pub fn rules_are_evaluated(server: &Server) -> Result<()> {
     let rules = server.get("rules", &[])?;
     let groups = rules["groups"].as_array().context("no groups")?;
     let rules: Vec<&Value> = groups

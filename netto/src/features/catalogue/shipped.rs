@@ -13,11 +13,21 @@ use netto_metrics::catalogue::Kind;
 use netto_pipeline::metrics_collector::Sink;
 
 const BOARD: &str = include_str!("../../../../dist/grafana/netto.json");
+const FLEET_BOARD: &str = include_str!("../../../../dist/grafana/netto-fleet.json");
 const RULES: &str = include_str!("../../../../dist/prometheus/netto.rules.yml");
 const RULES_TEST: &str = include_str!("../../../../dist/prometheus/netto.rules.test.yml");
+const FLEET_RULES: &str = include_str!("../../../../dist/prometheus/netto-fleet.rules.yml");
+const FLEET_RULES_TEST: &str =
+    include_str!("../../../../dist/prometheus/netto-fleet.rules.test.yml");
 
+/// The board of hosts.
 fn board() -> Value {
     serde_json::from_str(BOARD).unwrap()
+}
+
+/// That one, and the board of all hosts together.
+fn boards() -> [Value; 2] {
+    [board(), serde_json::from_str(FLEET_BOARD).unwrap()]
 }
 
 fn panels(board: &Value) -> &[Value] {
@@ -41,6 +51,14 @@ fn metrics_named(text: &str) -> BTreeSet<&str> {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     text.split(|c| !is_of_word(c))
         .filter(|word| word.starts_with("netto_"))
+        .collect()
+}
+
+/// What rules record or read, by the words of a text.
+fn recorded_named(text: &str) -> BTreeSet<&str> {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    text.split(|c| !is_of_word(c))
+        .filter(|word| word.contains(":netto_"))
         .collect()
 }
 
@@ -111,11 +129,12 @@ fn names_and_values_are_found_in_a_query() {
 
 #[test]
 fn the_board_names_only_what_is_exported() {
-    let board = board();
-    let queries = queries(&board);
-    assert!(queries.len() > 40, "{} queries", queries.len());
-    for query in queries {
-        check_names("the board", query);
+    for board in boards() {
+        let queries = queries(&board);
+        assert!(queries.len() > 20, "{} queries", queries.len());
+        for query in queries {
+            check_names("the board", query);
+        }
     }
 }
 
@@ -124,6 +143,24 @@ fn rules_and_their_test_name_only_what_is_exported() {
     assert!(metrics_named(RULES).len() > 8);
     check_names("netto.rules.yml", RULES);
     check_names("netto.rules.test.yml", RULES_TEST);
+    check_names("netto-fleet.rules.yml", FLEET_RULES);
+    check_names("netto-fleet.rules.test.yml", FLEET_RULES_TEST);
+}
+
+#[test]
+fn what_the_fleet_reads_of_rules_is_recorded() {
+    let lines = RULES.lines().chain(FLEET_RULES.lines());
+    let recorded: BTreeSet<&str> = lines
+        .filter_map(|line| line.trim().strip_prefix("- record: "))
+        .collect();
+    let comments = |line: &&str| !line.trim_start().starts_with('#');
+    let rules: Vec<&str> = FLEET_RULES.lines().filter(comments).collect();
+    for text in [&rules.join("\n"), FLEET_RULES_TEST, FLEET_BOARD] {
+        let named = recorded_named(text);
+        assert!(named.len() > 10, "{named:?}");
+        let unknown: Vec<_> = named.difference(&recorded).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
 }
 
 #[test]
@@ -138,16 +175,17 @@ fn no_metric_is_left_out_of_the_board() {
 
 #[test]
 fn components_come_from_labels_and_from_no_list() {
-    let board = board();
-    for query in queries(&board) {
-        assert_eq!(values_of(query, "component"), [].into(), "{query}");
+    for board in boards() {
+        for query in queries(&board) {
+            assert_eq!(values_of(query, "component"), [].into(), "{query}");
+        }
     }
 }
 
 #[test]
 fn rates_follow_the_scrape_interval_and_the_range_shown() {
-    let board = board();
-    for query in queries(&board) {
+    let boards = boards();
+    for query in boards.iter().flat_map(queries) {
         for window in query.split('[').skip(1) {
             let window = window.split(']').next().unwrap_or_default();
             assert!(
@@ -160,8 +198,9 @@ fn rates_follow_the_scrape_interval_and_the_range_shown() {
 
 #[test]
 fn every_panel_says_what_it_shows_in_which_unit_from_the_chosen_source() {
-    let board = board();
-    for panel in panels(&board).iter().filter(|panel| panel["type"] != "row") {
+    let boards = boards();
+    let all = boards.iter().flat_map(panels);
+    for panel in all.filter(|panel| panel["type"] != "row") {
         let title = &panel["title"];
         assert!(!title.as_str().unwrap().is_empty());
         assert!(
@@ -185,20 +224,21 @@ fn every_panel_says_what_it_shows_in_which_unit_from_the_chosen_source() {
 
 #[test]
 fn panels_lie_side_by_side_and_have_numbers_of_their_own() {
-    let board = board();
-    let mut taken = BTreeSet::new();
-    let mut ids = BTreeSet::new();
-    for panel in panels(&board) {
-        assert!(
-            ids.insert(panel["id"].as_u64().unwrap()),
-            "{}",
-            panel["title"]
-        );
-        let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
-        assert!(of("x") + of("w") <= 24, "{}", panel["title"]);
-        for x in of("x")..of("x") + of("w") {
-            for y in of("y")..of("y") + of("h") {
-                assert!(taken.insert((x, y)), "{} lies on another", panel["title"]);
+    for board in boards() {
+        let mut taken = BTreeSet::new();
+        let mut ids = BTreeSet::new();
+        for panel in panels(&board) {
+            assert!(
+                ids.insert(panel["id"].as_u64().unwrap()),
+                "{}",
+                panel["title"]
+            );
+            let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(of("x") + of("w") <= 24, "{}", panel["title"]);
+            for x in of("x")..of("x") + of("w") {
+                for y in of("y")..of("y") + of("h") {
+                    assert!(taken.insert((x, y)), "{} lies on another", panel["title"]);
+                }
             }
         }
     }
@@ -206,23 +246,22 @@ fn panels_lie_side_by_side_and_have_numbers_of_their_own() {
 
 #[test]
 fn variables_are_those_that_are_declared() {
-    let board = board();
-    let list = board["templating"]["list"].as_array().unwrap();
-    let declared: Vec<&str> = list.iter().map(|v| v["name"].as_str().unwrap()).collect();
-    assert_eq!(
-        declared,
-        ["datasource", "cluster", "job", "instance", "host", "event"]
-    );
-    let titles = panels(&board).iter().map(|p| p["title"].as_str().unwrap());
-    for text in queries(&board).into_iter().chain(titles) {
-        for word in text.split('$').skip(1) {
-            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let name = word.split(|c| !is_of_name(c)).next().unwrap_or_default();
-            let is_known = declared.contains(&name)
+    let of_hosts = ["datasource", "cluster", "job", "instance", "host", "event"];
+    for (board, expected) in boards().iter().zip([&of_hosts[..], &of_hosts[..3]]) {
+        let list = board["templating"]["list"].as_array().unwrap();
+        let declared: Vec<&str> = list.iter().map(|v| v["name"].as_str().unwrap()).collect();
+        assert_eq!(declared, expected);
+        let titles = panels(board).iter().map(|p| p["title"].as_str().unwrap());
+        for text in queries(board).into_iter().chain(titles) {
+            for word in text.split('$').skip(1) {
+                let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                let name = word.split(|c| !is_of_name(c)).next().unwrap_or_default();
+                let is_known = declared.contains(&name)
                 || ["__rate_interval", "__range"].contains(&name)
                 // The group of a label_replace.
                 || name == "1";
-            assert!(is_known, "${name} in {text}");
+                assert!(is_known, "${name} in {text}");
+            }
         }
     }
 }
