@@ -148,7 +148,9 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         .workers(1)
         // One for password checks, and one for each kind of response.
         .worker_max_blocking_threads(4)
-        .max_concurrent_connections(connections(state.wiring.max_clients))
+        .max_concurrent_connections(
+            connections(state.wiring.max_clients) + 2 * scraped(&state.wiring),
+        )
         .shutdown_timeout(1)
         .disable_signals();
     let shutdown = builder.graceful_shutdown_signal();
@@ -169,8 +171,8 @@ async fn serve(
     let clients = wiring.clients.clone();
     let longest_stall = wiring.patience.longest_stall();
     let limits = Limits {
-        unauthenticated: admission::UNAUTHENTICATED,
-        active: admission::ACTIVE,
+        unauthenticated: admission::UNAUTHENTICATED + scraped(wiring),
+        active: admission::ACTIVE + scraped(wiring),
         dashboards: wiring.max_clients,
     };
     let leftovers = Rc::new(Leftovers::default());
@@ -223,6 +225,12 @@ async fn serve(
             Ok(())
         }
     }))
+}
+
+/// Connections of a scraper, which keeps one for each target.
+fn scraped(wiring: &Wiring) -> usize {
+    let targets = wiring.targets.as_ref();
+    targets.map_or(0, |targets| targets.names().len())
 }
 
 /// Most connections at a time, with this many dashboards.
