@@ -16,7 +16,7 @@ const NAME: &str = "netto_netstack_latency_seconds";
 #[test]
 fn the_api_shows_percentiles_with_their_bounds_groups_and_what_is_missing() {
     let daemon = Daemon::start(&config(), endless());
-    daemon.ready();
+    daemon.counted();
     let json = get(daemon.address, "/api/v1/latency", &[]).json();
     let point = &json["points"][0];
     assert_eq!(point["point"], "tcp-start");
@@ -47,7 +47,7 @@ fn the_api_shows_percentiles_with_their_bounds_groups_and_what_is_missing() {
 #[test]
 fn metrics_have_classic_buckets_and_under_netstacklats_name_if_asked_for() {
     let plain = Daemon::start(&config(), endless());
-    plain.ready();
+    plain.counted();
     let compat = "ebpf_exporter_netstack_latency_seconds";
     let page = get(plain.address, "/metrics", &[]).text();
     assert!(!page.contains(compat));
@@ -58,7 +58,7 @@ fn metrics_have_classic_buckets_and_under_netstacklats_name_if_asked_for() {
         },
         endless(),
     );
-    with.ready();
+    with.counted();
     let page = get(with.address, "/metrics", &[]).text();
     let of = |name: &str, labels: &[(&str, &str)]| {
         series(&page, name, labels).unwrap_or_else(|| panic!("no {name} {labels:?} in {page}"))
@@ -164,7 +164,7 @@ impl Prometheus {
 #[test]
 fn a_prometheus_that_asks_for_them_gets_native_histograms_and_finds_the_percentiles() {
     let daemon = Daemon::start(&config(), endless());
-    daemon.ready();
+    daemon.counted();
     let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
                   encoding=delimited,text/plain;version=0.0.4;q=0.3";
     let answer = get(daemon.address, "/metrics", &[("Accept", accept)]);

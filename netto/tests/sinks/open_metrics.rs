@@ -28,7 +28,7 @@ fn parsed(python: &std::path::Path, per_cpu: PerCpu) -> Value {
         ..config()
     };
     let daemon = Daemon::start(&config, endless());
-    daemon.ready();
+    daemon.counted();
     let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
     let answer = get(daemon.address, "/metrics", &[("Accept", accept)]);
     assert!(

@@ -39,7 +39,7 @@ fn shipped(name: &str) -> String {
 #[test]
 fn promtool_has_nothing_to_say() {
     let daemon = Daemon::start(&config(), endless());
-    daemon.ready();
+    daemon.counted();
     let answer = get(daemon.address, "/metrics", &[]);
     assert!(
         answer.head.contains("text/plain; version=0.0.4"),

@@ -376,6 +376,13 @@ impl Daemon {
     pub fn ready(&self) {
         self.wait_for("/readyz", |answer| answer.status == 200);
     }
+
+    /// Waits until the first snapshot is in the metrics, which another thread adds up.
+    pub fn counted(&self) {
+        self.wait_for("/metrics", |answer| {
+            series(&answer.text(), "netto_snapshots_total", &[]) >= Some(1.0)
+        });
+    }
 }
 
 impl Drop for Daemon {

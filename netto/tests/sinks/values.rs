@@ -307,11 +307,9 @@ fn clients_get_a_changed_description_before_its_first_snapshot() {
     let page = get(daemon.address, "/api/v1/info", &[]);
     let shown: Info = serde_json::from_value(page.json()).expect("an Info");
     assert_eq!(shown, revealed_info());
-    let metrics = get(daemon.address, "/metrics", &[]).text();
-    assert!(
-        metrics.contains(&format!("component=\"{HIDDEN}\"")),
-        "{metrics}"
-    );
+    // Another thread adds up the metrics.
+    let hidden = format!("component=\"{HIDDEN}\"");
+    daemon.wait_for("/metrics", |answer| answer.text().contains(&hidden));
     // A later client only gets the newest description.
     let mut late = Dashboard::open(daemon.address);
     assert_eq!(
