@@ -36,17 +36,18 @@ struct Job {
 }
 
 impl Ahead {
-    /// Starts the threads.
-    pub(super) fn start() -> Ahead {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.min(MOST_THREADS);
+    /// Starts the threads; `None` if the system allows no thread.
+    pub(super) fn start() -> Option<Ahead> {
+        let wanted = thread::available_parallelism().map_or(1, usize::from);
         let (jobs, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
-        for _ in 0..threads {
+        let start = |_: &usize| {
             let receiver = receiver.clone();
-            thread::spawn(move || work(&receiver));
-        }
-        Ahead { jobs, threads }
+            let thread = thread::Builder::new().spawn(move || work(&receiver));
+            thread.is_ok()
+        };
+        let threads = (0..wanted.min(MOST_THREADS)).take_while(start).count();
+        (threads > 0).then_some(Ahead { jobs, threads })
     }
 
     /// Number of blocks that keep the threads busy.

@@ -177,10 +177,10 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// Decodes on all CPUs, some blocks ahead of the one being read. Damage is then found ahead,
-    /// too.
+    /// Decodes on all CPUs, some blocks ahead of the one being read, if the system allows threads.
+    /// Damage is then found ahead, too.
     pub fn read_ahead(&mut self) {
-        self.ahead = Some(Ahead::start());
+        self.ahead = Ahead::start();
     }
 
     /// The source; a part of it may have been read ahead.

@@ -78,7 +78,7 @@ impl Targets for Fleet {
 
     fn page(&self, name: &str, form: Form) -> Option<Bytes> {
         let host = self.0.get(name)?;
-        // An interval half made up is as good as another.
+        // After a panic, the next interval is made up all the same.
         let mut live = host.live.lock().unwrap_or_else(PoisonError::into_inner);
         let period = live.source.settings.period;
         let length = live.ended.map_or(period, |ended| ended.elapsed());

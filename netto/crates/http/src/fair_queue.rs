@@ -2,8 +2,9 @@
 //! checks and for questions about the past.
 //!
 //! Peers take turns: each has its own queue, of which only the first request stands in the
-//! worker's queue. A peer that fills its queue delays another by one request, not by all. Places and turns are guards: however a request ends, its place becomes free. This file
-//! knows nothing of the work.
+//! worker's queue. A peer that fills its queue delays another by one request, not by all. Places
+//! and turns are guards: however a request ends, its place becomes free. This file knows nothing of
+//! the work.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

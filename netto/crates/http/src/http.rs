@@ -170,9 +170,10 @@ async fn serve(
     let wiring = &state.wiring;
     let clients = wiring.clients.clone();
     let longest_stall = wiring.patience.longest_stall();
+    let scraped = scraped(wiring);
     let limits = Limits {
-        unauthenticated: admission::UNAUTHENTICATED + scraped(wiring),
-        active: admission::ACTIVE + scraped(wiring),
+        unauthenticated: admission::UNAUTHENTICATED + scraped,
+        active: admission::ACTIVE + scraped,
         dashboards: wiring.max_clients,
     };
     let leftovers = Rc::new(Leftovers::default());
@@ -238,12 +239,15 @@ pub fn connections(dashboards: usize) -> usize {
     admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + dashboards
 }
 
-/// Who is at the other end; on loopback, the user.
+/// Who is at the other end; of a connection within this host, the user.
 fn identity(stream: &TcpStream, peer: Option<SocketAddr>) -> Peer {
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let user = peer
-        .filter(|_| address.to_canonical().is_loopback())
-        .and_then(|peer| user_of(stream.local_addr().ok()?, peer).ok());
+    let ends = peer.zip(stream.local_addr().ok());
+    let user = ends.and_then(|(peer, local)| {
+        let [at_peer, here] = [peer, local].map(|end| end.ip().to_canonical());
+        let is_within = at_peer == here || at_peer.is_loopback() || here.is_loopback();
+        is_within.then(|| user_of(local, peer).ok())?
+    });
     Peer::new(address, user)
 }
 

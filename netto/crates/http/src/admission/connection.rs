@@ -30,25 +30,28 @@ pub enum Phase {
     Working,
 }
 
-/// The unit of fairness: an IPv4 address, or an IPv6 network, since an IPv6 host has many
-/// addresses; on loopback, one user of this host.
+/// The unit of fairness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Peer {
-    network: u128,
-    user: Option<u32>,
+pub enum Peer {
+    /// A user of this host, whichever of its addresses is used.
+    User(u32),
+    /// An IPv4 address, or an IPv6 network, since an IPv6 host has many addresses.
+    Network(u128),
 }
 
 impl Peer {
     /// Who is at this address; `user` is known of the host's own users only.
     pub fn new(address: IpAddr, user: Option<u32>) -> Peer {
-        let network = match address.to_canonical() {
+        if let Some(user) = user {
+            return Peer::User(user);
+        }
+        Peer::Network(match address.to_canonical() {
             // All of 127.0.0.0/8 is this host.
             IpAddr::V4(address) if address.is_loopback() => u128::from(Ipv6Addr::LOCALHOST),
             IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
             IpAddr::V6(Ipv6Addr::LOCALHOST) => u128::from(Ipv6Addr::LOCALHOST),
             IpAddr::V6(address) => u128::from(address) >> 64 << 64,
-        };
-        Peer { network, user }
+        })
     }
 }
 

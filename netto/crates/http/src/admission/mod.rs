@@ -20,7 +20,7 @@ pub use body::Guarded;
 pub use connection::{Connection, Peer};
 pub use leftovers::Leftovers;
 pub use request_gate::{Io, RequestBody, RequestGate, RequestPermit};
-pub use response_budget::{BudgetShare, BudgetedBody, MOST_BYTES as RESPONSE_BYTES};
+pub use response_budget::{BudgetShare, BudgetedBody};
 pub use slots::{Dashboard, Limits, Slot, Slots, Visitor};
 
 /// Slots for unauthenticated connections: new ones, and those whose requests were refused.

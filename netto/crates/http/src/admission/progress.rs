@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Sleep, sleep};
 
-/// Bytes that a peer takes for each time that it is waited for.
-pub(super) const LEAST_BYTES: usize = 64 << 10;
+/// Least bytes that a peer takes in the time for which writes wait for it.
+const LEAST_BYTES: usize = 64 << 10;
 
 /// Checks write progress; see the head of this file.
 pub(super) struct Progress {
@@ -27,7 +27,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Allows to wait this long for each [`LEAST_BYTES`].
+    /// Lets writes wait this long for each [`LEAST_BYTES`].
     pub(super) fn new(patience: Duration) -> Self {
         Progress {
             patience,

@@ -21,9 +21,9 @@ use super::connection::{Connection, Peer};
 
 /// Most bytes held by all long responses at a time: six dumps, or some more responses about the
 /// past.
-pub const MOST_BYTES: usize = 24 << 20;
+const MOST_BYTES: usize = 24 << 20;
 /// A response that was read for longer than this gives way to any other.
-pub const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The budget.
 #[derive(Debug, Clone, Default)]
@@ -72,8 +72,7 @@ impl ResponseBudget {
     /// not left and nobody has to give way.
     pub(super) fn take(&self, connection: &Rc<Connection>, bytes: usize) -> Option<BudgetShare> {
         let mut held = self.held.borrow_mut();
-        while held.bytes() + bytes > MOST_BYTES {
-            let number = held.gives_way(connection.peer, bytes, Instant::now())?;
+        for number in held.give_way(connection.peer, bytes, Instant::now())? {
             if let Some(holding) = held.shares.remove(&number) {
                 holding.connection.evict();
                 self.evictions.fetch_add(1, Ordering::Relaxed);
@@ -97,29 +96,38 @@ impl ResponseBudget {
 }
 
 impl Held {
-    fn bytes(&self) -> usize {
-        self.shares.values().map(|holding| holding.bytes).sum()
+    /// The shares that end for a newcomer of this many bytes; `None` if it has to wait, so that
+    /// none ends in vain.
+    fn give_way(&self, newcomer: Peer, bytes: usize, now: Instant) -> Option<Vec<u64>> {
+        let mut left: Vec<(&u64, &Holding)> = self.shares.iter().collect();
+        let mut ended = Vec::new();
+        while left.iter().map(|(_, own)| own.bytes).sum::<usize>() + bytes > MOST_BYTES {
+            let (number, _) = left.remove(next_to_end(&left, newcomer, bytes, now)?);
+            ended.push(*number);
+        }
+        Some(ended)
     }
+}
 
-    /// The share that ends for a newcomer of this many bytes.
-    fn gives_way(&self, newcomer: Peer, bytes: usize, now: Instant) -> Option<u64> {
-        let is_late = |holding: &Holding| now.duration_since(holding.since) > LONGEST;
-        if let Some((number, _)) = self.shares.iter().find(|(_, holding)| is_late(holding)) {
-            return Some(*number);
-        }
-        let mut by_peer: HashMap<Peer, usize> = HashMap::new();
-        for holding in self.shares.values() {
-            *by_peer.entry(holding.connection.peer).or_default() += holding.bytes;
-        }
-        let own = by_peer.get(&newcomer).copied().unwrap_or(0) + bytes;
-        let of_peer = |holding: &Holding| by_peer.get(&holding.connection.peer).copied();
-        let newest_of_largest = self
-            .shares
-            .iter()
-            .max_by_key(|(number, holding)| (of_peer(holding), **number));
-        let (number, holding) = newest_of_largest?;
-        (of_peer(holding)? > own).then_some(*number)
+/// Which of these shares, the oldest first, ends next for a newcomer of this many bytes.
+fn next_to_end(
+    shares: &[(&u64, &Holding)],
+    newcomer: Peer,
+    bytes: usize,
+    now: Instant,
+) -> Option<usize> {
+    let is_late = |(_, own): &(&u64, &Holding)| now.duration_since(own.since) > LONGEST;
+    if let Some(at) = shares.iter().position(is_late) {
+        return Some(at);
     }
+    let mut by_peer: HashMap<Peer, usize> = HashMap::new();
+    for (_, own) in shares {
+        *by_peer.entry(own.connection.peer).or_default() += own.bytes;
+    }
+    let held = |peer: Peer| by_peer.get(&peer).copied().unwrap_or(0);
+    let of = |at: usize| held(shares[at].1.connection.peer);
+    let newest_of_largest = (0..shares.len()).max_by_key(|&at| (of(at), at))?;
+    (of(newest_of_largest) > held(newcomer) + bytes).then_some(newest_of_largest)
 }
 
 /// A response with its share of the budget.
@@ -184,21 +192,34 @@ mod tests {
         assert!(take(&other).is_none(), "each has a half");
         let third = connection(3);
         assert!(take(&third).is_some());
-        assert_eq!(budget.held.borrow().bytes(), MOST_BYTES / 6 * 5);
+        let held = budget.held.borrow();
+        let bytes: usize = held.shares.values().map(|own| own.bytes).sum();
+        assert_eq!(bytes, MOST_BYTES / 6 * 5);
+    }
+
+    #[test]
+    fn nobody_gives_way_in_vain() {
+        let budget = ResponseBudget::default();
+        let holders = [1, 1, 2, 3].map(connection);
+        let quarters = holders
+            .each_ref()
+            .map(|own| budget.take(own, MOST_BYTES / 4));
+        assert!(quarters.iter().all(Option::is_some));
+        // The first has more, but one of its quarters is not enough.
+        assert!(budget.take(&connection(4), MOST_BYTES / 8 * 3).is_none());
+        assert!(holders.iter().all(|own| !own.is_evicted()));
     }
 
     #[test]
     fn who_reads_for_too_long_gives_way_to_anybody() {
         let (budget, slow) = (ResponseBudget::default(), connection(1));
         let _share = budget.take(&slow, MOST_BYTES);
-        let gives_way = |after| {
+        let give_way = |after| {
             let newcomer = Peer::new(IpAddr::from([192, 0, 2, 2]), None);
-            budget
-                .held
-                .borrow()
-                .gives_way(newcomer, MOST_BYTES, Instant::now() + after)
+            let held = budget.held.borrow();
+            held.give_way(newcomer, MOST_BYTES, Instant::now() + after)
         };
-        assert_eq!(gives_way(LONGEST / 2), None);
-        assert_eq!(gives_way(LONGEST * 2), Some(0));
+        assert_eq!(give_way(LONGEST / 2), None);
+        assert_eq!(give_way(LONGEST * 2), Some(vec![0]));
     }
 }

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_and_on_loopback_a_user_is() {
+    fn a_network_of_ipv6_is_one_and_on_this_host_a_user_is() {
         let at = |address: &str| Peer::new(address.parse().unwrap(), None);
         assert_eq!(at("2001:db8:0:7::1"), at("2001:db8:0:7::ffff:2"));
         assert_ne!(at("2001:db8:0:7::1"), at("2001:db8:0:8::1"));
@@ -352,7 +352,9 @@ mod tests {
         let of = |address: &str, user| Peer::new(address.parse().unwrap(), Some(user));
         assert_eq!(of("127.0.0.1", 7), of("127.9.9.9", 7));
         assert_eq!(of("::1", 7), of("::ffff:127.0.0.1", 7));
+        assert_eq!(of("127.0.0.1", 7), of("192.0.2.1", 7), "its other address");
         assert_ne!(of("127.0.0.1", 7), of("127.0.0.1", 8));
+        assert_eq!(at("127.0.0.1"), at("127.9.9.9"));
     }
 
     proptest! {
