@@ -19,6 +19,7 @@ use netto_report::report::{self, ReportArgs};
 use netto_synth::args::{self as synth, SynthArgs};
 
 mod demo;
+mod effective;
 mod layers;
 mod list;
 pub mod log;
@@ -28,6 +29,8 @@ mod prometheus;
 mod recordings;
 mod show;
 pub use demo::DemoArgs;
+pub use effective::{ConfigArgs, Setting, changed, print as print_settings};
+pub use layers::keys;
 pub use list::{ListArgs, Listed};
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
@@ -61,6 +64,9 @@ pub struct Cli {
     /// What to do; `run` if nothing is said.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// What the options of measuring and serving come to, if the command has them.
+    #[arg(skip)]
+    pub settings: Vec<Setting>,
 }
 
 /// What netto can do.
@@ -84,6 +90,9 @@ pub enum Command {
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
     Check(RunArgs),
+    /// Check arguments, environment and configuration file; say what each setting is and why
+    #[command(after_help = EXIT_CODES)]
+    Config(ConfigArgs),
     /// List the components with the kernel functions found for them here, or the points of latency
     #[command(after_help = EXIT_CODES)]
     List(ListArgs),
@@ -300,12 +309,15 @@ pub fn parse(features: &'static [Feature], arguments: &[OsString]) -> Result<Cli
         Some(show) => Cli {
             run: RunArgs::default(),
             command: Some(Command::Show(show)),
+            settings: Vec::new(),
         },
         None => Cli::from_arg_matches(&matches).map_err(usage)?,
     };
     if let Some(run) = cli.run_mut() {
         let of_command = matches.subcommand().map_or(&matches, |(_, of_it)| of_it);
         run.features = of_features(features, of_command).map_err(Refusal::Usage)?;
+        let options = command.find_subcommand("run").unwrap_or(&command);
+        cli.settings = effective::settings(options, of_command, &file);
     }
     if let Some(args) = cli.file_mut() {
         args.flags = file;
@@ -325,6 +337,7 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
     let command = command.mut_subcommand("list", |list| list::with_features(features, list));
     let command = command.mut_subcommand("run", with_options);
     let command = command.mut_subcommand("check", with_options);
+    let command = command.mut_subcommand("config", with_options);
     as_usual(command.mut_subcommand("demo", with_options))
 }
 
@@ -391,6 +404,7 @@ impl Cli {
         match &self.command {
             Some(Command::Run(args)) => args,
             Some(Command::Demo(args)) => &args.run,
+            Some(Command::Config(args)) => &args.run,
             _ => &self.run,
         }
     }
@@ -401,6 +415,7 @@ impl Cli {
             None => Some(&mut self.run),
             Some(Command::Run(args) | Command::Check(args)) => Some(args),
             Some(Command::Demo(args)) => Some(&mut args.run),
+            Some(Command::Config(args)) => Some(&mut args.run),
             Some(_) => None,
         }
     }
@@ -411,6 +426,7 @@ impl Cli {
             None => &mut self.run.measure.host,
             Some(Command::Run(args) | Command::Check(args)) => &mut args.measure.host,
             Some(Command::Demo(args)) => &mut args.run.measure.host,
+            Some(Command::Config(args)) => &mut args.run.measure.host,
             Some(Command::Replay(args)) => return Some(&mut args.file),
             Some(Command::Top(args)) => &mut args.measure.host,
             Some(Command::Show(show)) => &mut show.args.measure.host,

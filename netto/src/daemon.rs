@@ -16,12 +16,13 @@ use metrics_common::history::History;
 use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
+use crate::cli::Setting;
 use crate::config::Config;
 use crate::features;
 use netto_feature::instruments::Feature;
 use netto_http::hosts::HostPolicy;
 use netto_http::http::{self, Wiring};
-use netto_http::web_config::WebConfig;
+use netto_http::live_web_config::LiveWebConfig;
 use netto_http::websocket_client::Patience;
 use netto_log::file_logger::FileLogger;
 use netto_log::log_file::LogFile;
@@ -39,6 +40,7 @@ use netto_pipeline::supervisor::{Failures, Part, Supervisor};
 use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use netto_sys::{descriptors, memory, system};
 
+mod service;
 mod signals;
 
 pub use signals::Reread;
@@ -49,6 +51,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after the start its memory is given back.
 const SETTLED: Duration = Duration::from_secs(10);
 
+/// How often the files of certificates and passwords are looked at.
+const FILES_EVERY: Duration = Duration::from_secs(5);
+
 /// Files that are opened now and then while everything runs.
 const SPARE_DESCRIPTORS: u64 = 32;
 
@@ -57,12 +62,12 @@ pub struct Prepared {
     features: &'static [Feature],
     config: Config,
     listener: TcpListener,
-    web: WebConfig,
+    web: LiveWebConfig,
     log: Option<LogFile>,
     patience: Patience,
     past: Option<History>,
     replay: Option<Controls>,
-    reread: Option<Reread>,
+    settings: Option<(Vec<Setting>, Reread)>,
     targets: Option<Arc<dyn Targets>>,
 }
 
@@ -81,13 +86,16 @@ pub fn exported(features: &[Feature], config: &Config) -> Exported {
 /// If the address is taken, or a file cannot be used.
 pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Prepared> {
     let web = match &config.web_config_file {
-        Some(path) => WebConfig::load(path)?,
-        None => WebConfig::default(),
+        Some(path) => LiveWebConfig::load(path)?,
+        None => LiveWebConfig::default(),
     };
-    for warning in &web.warnings {
+    for warning in &web.current().warnings {
         tracing::warn!("{warning}");
     }
-    let listener = listen(config.listen)?;
+    let listener = match service::inherited_listener()? {
+        Some(listener) => listener,
+        None => listen(config.listen)?,
+    };
     let log = match &config.log_file {
         Some(path) => Some(LogFile::open(path, &config.log)?),
         None => None,
@@ -101,7 +109,7 @@ pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Pre
         patience: Patience::default(),
         past: None,
         replay: None,
-        reread: None,
+        settings: None,
         targets: None,
     })
 }
@@ -152,8 +160,8 @@ impl Prepared {
     }
 
     /// Takes up what has changed in the settings at SIGHUP, as far as that is possible.
-    pub fn with_settings(mut self, reread: Reread) -> Self {
-        self.reread = Some(reread);
+    pub fn with_settings(mut self, settings: Vec<Setting>, reread: Reread) -> Self {
+        self.settings = Some((settings, reread));
         self
     }
 
@@ -176,11 +184,9 @@ impl Prepared {
     pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
         System::new().block_on(async {
             let stop = signals::to_end()?;
-            // Without log and reread, SIGHUP ends the daemon, as when its terminal closes.
-            let hangups = match self.log.is_some() || self.reread.is_some() {
-                true => Some(signals::hangups()?),
-                false => None,
-            };
+            // Otherwise SIGHUP ends the daemon, as when its terminal closes.
+            let is_reload = self.log.is_some() || self.settings.is_some() || service::is_waiting();
+            let hangups = is_reload.then(signals::hangups).transpose()?;
             self.conduct(info, source, stop, hangups).await
         })
     }
@@ -206,20 +212,22 @@ impl Prepared {
         hangups: Option<Signal>,
     ) -> anyhow::Result<()> {
         let address = self.local_addr()?;
-        let scheme = if self.web.tls.is_some() {
+        let web = self.web.clone();
+        let scheme = if web.current().tls.is_some() {
             "https"
         } else {
             "http"
         };
-        let protected = self.web.auth.is_some();
+        let protected = web.current().auth.is_some();
         let period = self.config.user_period;
         let features = self.features;
-        let (config, reread) = (self.config.clone(), self.reread.take());
+        let (config, settings) = (self.config.clone(), self.settings.take());
         let info = Arc::new(info);
         let attention = Attention::default();
         let (mut running, mut failures) =
             self.start(info.clone(), source.stacks(), attention.clone())?;
-        tracing::info!("dashboard at {scheme}://{address}/");
+        let at = format!("{scheme}://{address}/");
+        tracing::info!("dashboard at {at}");
         if !address.ip().is_loopback() && !protected {
             tracing::warn!(
                 "anybody who can reach {address} can read this host's metrics; \
@@ -237,10 +245,15 @@ impl Prepared {
         if let Some(hangups) = hangups {
             let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
             let analyzer = analyzer.clone();
-            let take_up = signals::take_up(hangups, logger, analyzer, features, config, reread);
+            let take_up = signals::take_up(hangups, logger, analyzer, features, config, settings);
             actix::spawn(take_up);
         }
         running.analyzer = Some((arbiter, analyzer));
+        if web.has_file() {
+            actix::spawn(follow_files(web));
+        }
+        service::is_ready(&at);
+        actix::spawn(service::report_progress(running.latest.clone(), period));
         actix::spawn(async {
             tokio::time::sleep(SETTLED).await;
             memory::give_back();
@@ -257,6 +270,7 @@ impl Prepared {
             // The caller shows it, once.
             Err(failure) => failure.to_string(),
         };
+        service::is_stopping(&reason);
         let ended = running.end(reason).await;
         match outcome {
             Err(failure) => Err(failure.into()),
@@ -295,6 +309,7 @@ impl Prepared {
             recent: self.replay.is_none().then(Shared::default),
             attention,
         };
+        let latest = kept.latest.clone();
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
         let exported = exported(self.features, &self.config);
@@ -368,6 +383,7 @@ impl Prepared {
         });
         let running = Running {
             supervisor,
+            latest,
             collector,
             prometheus,
             file,
@@ -377,6 +393,27 @@ impl Prepared {
             analyzer: None,
         };
         Ok((running, failures))
+    }
+}
+
+/// Takes up new certificates and passwords for as long as the daemon runs.
+async fn follow_files(web: LiveWebConfig) {
+    loop {
+        tokio::time::sleep(FILES_EVERY).await;
+        match web.follow() {
+            None => {}
+            Some(Ok(found)) => {
+                tracing::info!(
+                    "certificates and passwords are read again, since a file has changed"
+                );
+                for warning in &found.warnings {
+                    tracing::warn!("{warning}");
+                }
+            }
+            Some(Err(error)) => {
+                tracing::warn!("certificates and passwords stay as they were: {error:#}");
+            }
+        }
     }
 }
 
@@ -406,6 +443,7 @@ fn affordable_clients(wanted: usize, limit: u64, open: u64) -> anyhow::Result<us
 /// The actors of a running daemon.
 struct Running {
     supervisor: Supervisor,
+    latest: Latest,
     collector: Addr<MetricsCollector>,
     prometheus: Addr<PrometheusLogger>,
     file: Option<(Arbiter, Addr<FileLogger>)>,

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Show};
+use crate::cli::{
+    self, Cli, Command, ConfigArgs, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Setting, Show,
+};
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
 use crate::daemon;
@@ -17,12 +19,13 @@ use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
 use netto_hooks::SHARED_HOOKS;
 use netto_http::http;
+use netto_http::web_config::WebConfig;
 use netto_platform::Settings;
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
 use netto_sys::room::{self, Purpose};
 use netto_sys::session::quieten_libbpf;
-use netto_sys::{descriptors, preflight};
+use netto_sys::{descriptors, preflight, privileges};
 use netto_tui::feed::{Begun, Feed};
 use netto_tui::top;
 use netto_tui::watch::{self, Form};
@@ -47,7 +50,7 @@ pub fn command(features: &'static [Feature], arguments: &[OsString]) -> Outcome 
 }
 
 fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) -> Outcome {
-    let run = |config: &Config| run(features, arguments, config);
+    let run = |config: &Config| run(features, arguments, config, &cli.settings);
     type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
     let (config, action): (_, Action) = match &cli.command {
         None => (Config::for_run(&cli.run), Box::new(run)),
@@ -90,6 +93,10 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
         Some(Command::Check(args)) => (
             Config::for_run(args),
             Box::new(|config| check(features, config)),
+        ),
+        Some(Command::Config(args)) => (
+            Config::for_run(&args.run),
+            Box::new(|config| check_settings(config, args, &cli.settings)),
         ),
         Some(Command::List(args)) => (
             Config::for_host(
@@ -158,9 +165,12 @@ fn serving() -> Purpose {
 }
 
 /// The settings as arguments, environment and file have them now.
-fn config_again(features: &'static [Feature], arguments: &[OsString]) -> Result<Config, String> {
+fn config_again(
+    features: &'static [Feature],
+    arguments: &[OsString],
+) -> Result<(Config, Vec<Setting>), String> {
     match cli::parse(features, arguments) {
-        Ok(cli) => Config::for_run(cli.run_args()),
+        Ok(cli) => Ok((Config::for_run(cli.run_args())?, cli.settings)),
         Err(Refusal::Usage(text) | Refusal::Answer(text)) => Err(text),
     }
 }
@@ -179,13 +189,16 @@ fn run(
     features: &'static [Feature],
     arguments: &[OsString],
     config: &Config,
+    settings: &[Setting],
 ) -> anyhow::Result<()> {
     room::ensure(&[probes(config), serving()])?;
     let mut prepared = bind(features, config)?;
+    // A port below 1024 is bound before.
+    give_up_privileges(config);
     if config.has_file {
         let arguments = arguments.to_vec();
         let again = move || config_again(features, &arguments);
-        prepared = prepared.with_settings(Box::new(again));
+        prepared = prepared.with_settings(settings.to_vec(), Box::new(again));
     }
     quieten_libbpf();
     let Measurement {
@@ -242,6 +255,13 @@ fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::
     }
 }
 
+/// Keeps what measuring needs.
+fn give_up_privileges(config: &Config) {
+    if let Err(error) = privileges::keep_needed(config.log_file.is_some()) {
+        tracing::warn!("cannot give up privileges that are not needed: {error:#}");
+    }
+}
+
 fn measure(features: &'static [Feature], config: &Config) -> anyhow::Result<Measurement> {
     let settings = Settings::from(config);
     measurement::start(&settings, features, &SHARED_HOOKS, config.features.clone())
@@ -249,6 +269,7 @@ fn measure(features: &'static [Feature], config: &Config) -> anyhow::Result<Meas
 
 /// Measures for a terminal, without a server.
 fn begin(features: &'static [Feature], config: &Config) -> anyhow::Result<Begun> {
+    give_up_privileges(config);
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let Measurement {
@@ -295,11 +316,34 @@ fn demonstrate(
 }
 
 fn check(features: &'static [Feature], config: &Config) -> anyhow::Result<()> {
+    give_up_privileges(config);
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let measurement = measure(features, config)?;
     let sampling = measurement.sampling.as_ref();
     print(&inspect::check_report(&measurement.info, sampling));
+    Ok(())
+}
+
+/// Settings that came so far can be used; what they name is looked at, too.
+fn check_settings(config: &Config, args: &ConfigArgs, settings: &[Setting]) -> anyhow::Result<()> {
+    if let Some(path) = &config.web_config_file {
+        for warning in WebConfig::load(path)?.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+    if args.print_effective {
+        print(&cli::print_settings(settings));
+        return Ok(());
+    }
+    let file = match args.run.measure.host.file.flags.told() {
+        Some((path, 1)) => format!("1 key in {}", path.display()),
+        Some((path, keys)) => format!("{keys} keys in {}", path.display()),
+        None => "no configuration file".to_owned(),
+    };
+    print(&format!(
+        "the settings can be used: {file}; --print-effective shows each\n"
+    ));
     Ok(())
 }
 

@@ -1,31 +1,93 @@
 //! The daemon's own log: to standard error, plain, and never in the way.
 
+use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
 
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::cli::LogLevel;
 
+/// Changes how much is logged, once logging is set up.
+static SET_LEVEL: OnceLock<Box<dyn Fn(EnvFilter) + Send + Sync>> = OnceLock::new();
+
 /// Sets up logging for the whole process; a second call changes nothing.
-///
-/// systemd's journal has its own clock, so lines carry no time there.
 pub fn init(level: LogLevel) {
-    let level = level.as_str();
     let builder = tracing_subscriber::fmt()
-        // The HTTP library logs each malformed request; netto counts them instead.
-        .with_env_filter(EnvFilter::new(format!(
-            "warn,actix_http::h1::dispatcher=off,netto={level}"
-        )))
         .with_writer(io::stderr)
         .with_ansi(false)
-        .with_target(false)
         // If standard error is closed, errors cannot be reported.
-        .log_internal_errors(false);
-    let under_systemd = std::env::var_os("JOURNAL_STREAM").is_some();
+        .log_internal_errors(false)
+        .event_format(Lines {
+            are_for_journal: is_journal(),
+        })
+        .with_env_filter(filter(level))
+        .with_filter_reloading();
+    let handle = builder.reload_handle();
     // The only error is that logging was set up before.
-    let _ = if under_systemd {
-        builder.without_time().try_init()
-    } else {
-        builder.try_init()
+    if builder.try_init().is_ok() {
+        // The only error is that the process is ending.
+        let _ = SET_LEVEL.set(Box::new(move |filter| drop(handle.reload(filter))));
+    }
+}
+
+/// Changes how much is logged.
+pub fn set_level(level: LogLevel) {
+    if let Some(set) = SET_LEVEL.get() {
+        set(filter(level));
+    }
+}
+
+fn filter(level: LogLevel) -> EnvFilter {
+    let level = level.as_str();
+    // The HTTP library logs each malformed request; netto counts them instead.
+    EnvFilter::new(format!("warn,actix_http::h1::dispatcher=off,netto={level}"))
+}
+
+/// Whether standard error is a stream of systemd's journal, by its device and inode, since a child
+/// of a service inherits the variable without the stream (systemd.exec(5)).
+fn is_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
+        return false;
     };
+    std::fs::metadata("/proc/self/fd/2")
+        .is_ok_and(|own| stream == format!("{}:{}", own.dev(), own.ino()))
+}
+
+/// Plain lines. The journal has its own clock, and takes the priority from the line's begin
+/// (sd-daemon(3)).
+struct Lines {
+    are_for_journal: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let line = Format::default().with_ansi(false).with_target(false);
+        if !self.are_for_journal {
+            return line.format_event(context, writer, event);
+        }
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        write!(writer, "<{priority}>")?;
+        let line = line.without_time().with_level(false);
+        line.format_event(context, writer, event)
+    }
 }

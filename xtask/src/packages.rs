@@ -86,6 +86,11 @@ pub const TEST: &[Need] = &[
     program("chromedriver", "chromium-driver", "testing the dashboard"),
     program("curl", "curl", "fetching what tests the dashboard"),
     program("python3", "python3", "what reads exports in the tests"),
+    program(
+        "systemd-analyze",
+        "systemd",
+        "checking the service in the tests",
+    ),
     program("jq", "jq", "the commands of the pages in the tests"),
     program("tshark", "tshark", "reading packets in the tests"),
 ];

@@ -17,6 +17,7 @@ use toml::{Spanned, Value};
 use super::Refusal;
 use crate::environment;
 use netto_feature::values::Impossible;
+use netto_sys::files;
 
 /// The configuration file that is read when none is named, if it exists.
 const DEFAULT_FILE: &str = "/etc/netto.toml";
@@ -29,7 +30,7 @@ const NO_KEYS: [&str; 3] = ["config", "help", "prometheus"];
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFlags {
     keys: Vec<Key>,
-    is_there: bool,
+    path: Option<PathBuf>,
 }
 
 /// One key of the file.
@@ -37,12 +38,30 @@ pub struct FileFlags {
 struct Key {
     id: String,
     flags: Vec<OsString>,
+    line: usize,
+    /// Whether neither flag nor environment has given it.
+    holds: bool,
 }
 
 impl FileFlags {
     /// Whether there is a file.
     pub fn is_there(&self) -> bool {
-        self.is_there
+        self.path.is_some()
+    }
+
+    /// What file this is, if there is one, and how many keys it has.
+    pub fn told(&self) -> Option<(&Path, usize)> {
+        Some((self.path.as_deref()?, self.keys.len()))
+    }
+
+    /// Where in it the value of an option comes from, if it does.
+    pub fn place_of(&self, id: &str) -> Option<String> {
+        let key = self.keys.iter().find(|key| key.holds && key.id == id)?;
+        Some(format!(
+            "{}, line {}",
+            self.path.as_deref()?.display(),
+            key.line
+        ))
     }
 
     /// All of it, to be parsed as arguments of `netto run`.
@@ -51,13 +70,13 @@ impl FileFlags {
     }
 
     /// What this command knows and neither flag nor environment has given.
-    fn missing_in(&self, matches: &ArgMatches) -> Vec<OsString> {
-        let is_missing = |key: &&Key| {
+    fn missing_in(&mut self, matches: &ArgMatches) -> Vec<OsString> {
+        for key in &mut self.keys {
             let is_known = matches.try_contains_id(&key.id).is_ok();
             let source = || matches.value_source(&key.id);
-            is_known && matches!(source(), None | Some(ValueSource::DefaultValue))
-        };
-        let keys = self.keys.iter().filter(is_missing);
+            key.holds = is_known && matches!(source(), None | Some(ValueSource::DefaultValue));
+        }
+        let keys = self.keys.iter().filter(|key| key.holds);
         keys.flat_map(|key| key.flags.clone()).collect()
     }
 }
@@ -83,7 +102,7 @@ pub fn parse(
     let Ok(named) = of_command.try_get_one::<PathBuf>("config") else {
         return Ok((matches, FileFlags::default()));
     };
-    let file = read(command, named.map(PathBuf::as_path)).map_err(Refusal::Usage)?;
+    let mut file = read(command, named.map(PathBuf::as_path)).map_err(Refusal::Usage)?;
     let mut flags = file.missing_in(of_command);
     if flags.is_empty() {
         return Ok((matches, file));
@@ -97,8 +116,8 @@ pub fn parse(
 /// The file that is named, or the usual one if it exists.
 fn read(command: &Command, named: Option<&Path>) -> Result<FileFlags, String> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
-    match std::fs::read_to_string(path) {
-        Ok(text) => understand(command, &text, &path.display().to_string()),
+    match files::read_settings(path) {
+        Ok(text) => understand(command, &text, path),
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             Ok(FileFlags::default())
         }
@@ -110,7 +129,8 @@ fn read(command: &Command, named: Option<&Path>) -> Result<FileFlags, String> {
 }
 
 /// The keys of a file, each of which `netto run` must understand.
-fn understand(command: &Command, text: &str, path: &str) -> Result<FileFlags, String> {
+fn understand(command: &Command, text: &str, file: &Path) -> Result<FileFlags, String> {
+    let path = file.display();
     type Keys = BTreeMap<Spanned<String>, Spanned<Value>>;
     let unusable = |at: Option<usize>, message: &str| {
         let place = at.map(|at| format!("line {}: ", line_of(text, at)));
@@ -118,15 +138,15 @@ fn understand(command: &Command, text: &str, path: &str) -> Result<FileFlags, St
         let message = message.replace('\n', " ");
         format!("cannot use the configuration file {path}: {place}{message}")
     };
-    let keys: Keys = toml::from_str(text)
+    let found_keys: Keys = toml::from_str(text)
         .map_err(|error| unusable(error.span().map(|span| span.start), error.message()))?;
     let run = command.find_subcommand("run").unwrap_or(command);
     let run = environment::without(run.clone()).no_binary_name(true);
     let mut found = Vec::new();
-    for (key, value) in keys {
+    for (key, value) in found_keys {
         let at = key.span().start;
         let (name, value) = (key.into_inner(), value.into_inner());
-        let Some(option) = run.get_arguments().find(|option| is_called(option, &name)) else {
+        let Some((_, option)) = keys(&run).find(|(key, _)| *key == name) else {
             return Err(unusable(Some(at), &unknown(&run, &name)));
         };
         let long = option.get_long().unwrap_or_default();
@@ -145,28 +165,31 @@ fn understand(command: &Command, text: &str, path: &str) -> Result<FileFlags, St
                 None => unusable(Some(at), &super::first_paragraph(&error.to_string())),
             });
         }
-        let id = option.get_id().to_string();
-        found.push(Key { id, flags });
+        found.push(Key {
+            id: option.get_id().to_string(),
+            flags,
+            line: line_of(text, at),
+            holds: false,
+        });
     }
     Ok(FileFlags {
         keys: found,
-        is_there: true,
+        path: Some(file.to_owned()),
     })
 }
 
-/// Whether an option is this key: `--web.config.file` is `web-config-file`.
-fn is_called(option: &Arg, key: &str) -> bool {
-    let long = option.get_long().unwrap_or_default();
-    !NO_KEYS.contains(&long) && long.replace('.', "-") == key
+/// The keys of these options, each with its own: `--web.config.file` is `web-config-file`.
+pub fn keys(options: &Command) -> impl Iterator<Item = (String, &Arg)> {
+    options.get_arguments().filter_map(|option| {
+        let long = option.get_long()?;
+        (!NO_KEYS.contains(&long)).then(|| (long.replace('.', "-"), option))
+    })
 }
 
 /// What is said of a key that netto does not know.
 fn unknown(run: &Command, key: &str) -> String {
-    let names = run.get_arguments().filter_map(Arg::get_long);
-    let keys = names.filter(|name| !NO_KEYS.contains(name));
-    let nearest = keys
-        .map(|name| name.replace('.', "-"))
-        .map(|name| (strsim::damerau_levenshtein(key, &name), name))
+    let nearest = keys(run)
+        .map(|(name, _)| (strsim::damerau_levenshtein(key, &name), name))
         .min()
         .filter(|(mistakes, _)| *mistakes <= MOST_MISTAKES);
     match nearest {

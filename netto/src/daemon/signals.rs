@@ -6,13 +6,17 @@ use actix::Addr;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::service;
+use crate::cli::{self, Setting};
 use crate::config::Config;
+use crate::telemetry;
 use netto_feature::instruments::Feature;
 use netto_log::file_logger::{FileLogger, Reopen};
+use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
 /// Reads the settings again, as far as they are in a file.
-pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send>;
+pub type Reread = Box<dyn Fn() -> Result<(Config, Vec<Setting>), String> + Send>;
 
 /// Resolves when the process is asked to end, to the reason.
 ///
@@ -47,44 +51,99 @@ pub async fn take_up(
     analyzer: Addr<TraceAnalyzer>,
     features: &[Feature],
     begun_with: Config,
-    reread: Option<Reread>,
+    mut settings: Option<(Vec<Setting>, Reread)>,
 ) {
     while hangups.recv().await.is_some() {
-        if let Some(logger) = &logger {
-            logger.do_send(Reopen);
-        }
-        let found = reread.as_ref().map(|reread| reread());
-        if let Some(reload) = found.and_then(|found| reload(features, &begun_with, found)) {
-            analyzer.do_send(reload);
-        }
+        service::reloading(|| {
+            if let Some(logger) = &logger {
+                logger.do_send(Reopen);
+            }
+            let Some((known, reread)) = &mut settings else {
+                return;
+            };
+            match reread() {
+                Ok((found, now)) => {
+                    let options = reload(features, &begun_with, &found, known, &now);
+                    *known = now;
+                    analyzer.do_send(Reload(options));
+                }
+                Err(error) => tracing::warn!("SIGHUP: the configuration is unchanged: {error}"),
+            }
+        });
     }
 }
 
-/// What of the settings is taken up while everything runs.
+/// Takes up what of the settings can change while everything runs, and says what cannot.
 fn reload(
     features: &[Feature],
     begun_with: &Config,
-    found: Result<Config, String>,
-) -> Option<Reload> {
-    let found = match found {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::warn!("SIGHUP: the configuration is unchanged: {error}");
-            return None;
-        }
-    };
-    let reread = features
-        .iter()
-        .filter(|own| own.options.is_some_and(|options| options.is_reread));
-    let names: Vec<&'static str> = reread.map(|feature| feature.name).collect();
-    let options = begun_with.features.clone().taking(&names, &found.features);
-    let taken_up = Config {
-        features: options.clone(),
-        ..begun_with.clone()
-    };
-    if taken_up != found {
-        let names = names.join(", ");
-        tracing::warn!("SIGHUP: only changes to {names} take effect; restart netto for the others");
+    found: &Config,
+    known: &[Setting],
+    now: &[Setting],
+) -> FeatureOptions {
+    telemetry::set_level(found.log_level);
+    let (names, taken_up, others) = sorted(features, known, now);
+    if !taken_up.is_empty() {
+        tracing::info!("SIGHUP: changed: {}", taken_up.join(", "));
     }
-    Some(Reload(options))
+    if !others.is_empty() {
+        tracing::warn!(
+            "SIGHUP: restart netto for what cannot change while it runs: {}",
+            others.join(", ")
+        );
+    }
+    begun_with.features.clone().taking(&names, &found.features)
+}
+
+/// The features that begin anew with what has changed, the changed keys that are taken up, and
+/// those that are not.
+fn sorted<'a>(
+    features: &[Feature],
+    known: &'a [Setting],
+    now: &'a [Setting],
+) -> (Vec<&'static str>, Vec<&'a str>, Vec<&'a str>) {
+    let options = features.iter().map(|own| (own.name, own.options));
+    let options = options.filter_map(|(name, own)| Some((name, own?)));
+    let reread = options.filter(|(_, own)| own.is_reread);
+    let (names, own): (Vec<&'static str>, Vec<_>) = reread.unzip();
+    let of_features = own.iter().fold(clap::Command::new("options"), |all, own| {
+        (own.arguments)(all)
+    });
+    let is_taken_up = |key: &&str| {
+        *key == "log-level" || cli::keys(&of_features).any(|(of_feature, _)| of_feature == *key)
+    };
+    let (taken_up, others) = cli::changed(known, now).partition(is_taken_up);
+    (names, taken_up, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::FEATURES;
+
+    fn settings(arguments: &[&str]) -> Vec<Setting> {
+        let arguments: Vec<_> = ["netto", "run"]
+            .iter()
+            .chain(arguments)
+            .map(Into::into)
+            .collect();
+        cli::parse(FEATURES, &arguments).unwrap().settings
+    }
+
+    #[test]
+    fn what_changes_while_it_runs_is_told_from_what_does_not() {
+        let before = settings(&[
+            "--port=7",
+            "--latency",
+            "--user-period=100",
+            "--log-level=warn",
+        ]);
+        let after = settings(&["--port=7", "--latency-ports=53", "--log-level=info"]);
+        let (names, taken_up, others) = sorted(FEATURES, &before, &after);
+        assert!(names.contains(&"latency") && !names.contains(&"owners"));
+        assert_eq!(taken_up, ["log-level", "latency", "latency-ports"]);
+        assert_eq!(others, ["user-period"]);
+        let (_, taken_up, others) = sorted(FEATURES, &after, &after);
+        assert!(taken_up.is_empty() && others.is_empty());
+    }
 }

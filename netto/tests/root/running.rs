@@ -26,6 +26,7 @@ tests! {
     running::the_log_of_a_killed_daemon_is_readable_up_to_the_end;
     running::the_log_of_a_daemon_told_to_end_ends_with_bye;
     running::the_dashboard_is_served_from_the_binary_alone;
+    running::each_thread_may_do_what_the_documentation_says_and_no_more = threads;
 }
 
 fn check_says_what_is_measured_and_how() -> Result<()> {
@@ -51,6 +52,34 @@ fn list() -> Result<()> {
     // Real functions, never inlined, on every kernel that netto supports.
     for function in ["process_backlog", "ip_local_deliver_finish", "ip_rcv"] {
         ensure!(out.contains(function), "no {function} in: {out}");
+    }
+    Ok(())
+}
+
+/// Rows of docs/SECURITY.md: who, with which capabilities, no_new_privs and seccomp.
+fn threads() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let mut rows = BTreeMap::new();
+    for task in std::fs::read_dir(format!("/proc/{}/task", daemon.process.pid()))? {
+        // A thread may have ended.
+        let Ok(status) = std::fs::read_to_string(task?.path().join("status")) else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.map_or("", str::trim).to_owned()
+        };
+        let [user, capabilities, privileges, seccomp] =
+            ["Uid:", "CapEff:", "NoNewPrivs:", "Seccomp:"].map(field);
+        let user = user.split_whitespace().next().unwrap_or_default().to_owned();
+        let row = format!("{user} | `{capabilities}` | {privileges} | {seccomp}");
+        rows.entry(row).or_insert_with(Vec::new).push(field("Name:"));
+    }
+    println!("{rows:#?}");
+    let page = include_str!("../../../docs/SECURITY.md");
+    ensure!(rows.len() == 2, "those that serve HTTP, and all others");
+    for row in rows.keys() {
+        ensure!(page.contains(&format!("| {row} |")), "not in the table: {row}");
     }
     Ok(())
 }

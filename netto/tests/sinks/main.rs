@@ -34,5 +34,6 @@ mod quiet;
 mod replay;
 mod requests;
 mod schemas;
+mod service;
 mod values;
 mod work;

@@ -1,6 +1,7 @@
 //! Clients without a password: they must not lock out clients with one.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,17 @@ use crate::support::*;
 const RIGHT: (&str, &str) = ("Authorization", "Basic YWxpOm9wZW4gc2VzYW1l");
 const WRONG: (&str, &str) = ("Authorization", "Basic YWxpOmNsb3NlIHNlc2FtZQ==");
 
-/// A daemon with one user, whose password takes some milliseconds to check.
+/// A file with one user, whose password takes some milliseconds to check.
+fn write_user(file: &Path, password: &str) {
+    let hash = bcrypt::hash(password, 6).expect("a hash");
+    std::fs::write(file, format!("basic_auth_users:\n  ali: {hash}\n")).expect("written");
+}
+
+/// A daemon with that user.
 fn protected() -> (Daemon, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("web.yml");
-    let hash = bcrypt::hash("open sesame", 6).expect("a hash");
-    std::fs::write(&file, format!("basic_auth_users:\n  ali: {hash}\n")).expect("written");
+    write_user(&file, "open sesame");
     let config = Config {
         web_config_file: Some(file),
         ..config()
@@ -84,4 +90,20 @@ fn one_user_that_guesses_passwords_does_not_block_others() {
         );
         assert_eq!(answers, [200; 3]);
     });
+}
+
+#[test]
+fn a_new_password_holds_without_a_restart_and_a_file_without_users_changes_nothing() {
+    let (daemon, folder) = protected();
+    let file = folder.path().join("web.yml");
+    let status = |header| get(daemon.address, "/healthz", &[header]).status;
+    assert_eq!([status(RIGHT), status(WRONG)], [200, 401]);
+    write_user(&file, "close sesame");
+    until("the new password", || status(WRONG) == 200);
+    assert_eq!(status(RIGHT), 401);
+    // One that is about to be written is empty first.
+    std::fs::write(&file, "").expect("written");
+    write_user(&file, "open sesame");
+    until("the first password", || status(RIGHT) == 200);
+    assert_eq!(get(daemon.address, "/healthz", &[]).status, 401);
 }

@@ -68,6 +68,13 @@ impl Process {
         self.lines.try_iter().collect()
     }
 
+    /// Sends it a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        kill.args(["-s", name, &self.child.id().to_string()]);
+        assert!(kill.status().expect("kill runs").success());
+    }
+
     /// Resident memory, bytes.
     pub fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));

@@ -163,3 +163,87 @@ fn a_variable_that_netto_does_not_know_is_refused_like_a_flag() {
     let output = netto(&["--help"], &[("NETTO_FREQUENZY", "99")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
+
+#[test]
+fn the_effective_settings_are_a_file_that_says_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("netto.toml");
+    std::fs::write(
+        &file,
+        "port = 7\n\nlatency-ports = [53, 443]\nlog-level = 'warn'\n",
+    )
+    .expect("written");
+    let file = file.to_str().expect("a path");
+    let print = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let arguments = [&["config", "--print-effective"], arguments].concat();
+        let output = netto(&arguments, variables);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = print(
+        &[
+            "--config",
+            file,
+            "--frequency=99",
+            "--otlp-headers",
+            "a=geheim",
+        ],
+        &[("NETTO_PORT", "8"), ("NETTO_LOG_FILE", "/tmp/a \"b\"")],
+    );
+    for line in [
+        "frequency = 99  # --frequency",
+        "port = 8  # NETTO_PORT",
+        "log-file = '/tmp/a \"b\"'  # NETTO_LOG_FILE",
+        &format!("latency-ports = [53, 443]  # {file}, line 3"),
+        &format!("log-level = \"warn\"  # {file}, line 4"),
+        "#user-period = 500",
+        "#log-max-age is not set",
+        "#otlp-headers is set, and not shown  # --otlp-headers",
+    ] {
+        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+    }
+    assert!(!text.contains("geheim"), "{text}");
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &text).expect("written");
+    let again = again.to_str().expect("a path");
+    let values = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.split("  # ").next().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(values(&print(&["--config", again], &[])), values(&text));
+}
+
+#[test]
+fn settings_are_checked_without_a_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .expect("mkfifo runs");
+    assert!(made.success());
+    let pipe = pipe.to_str().expect("a path");
+    for (arguments, code, part) in [
+        (&["config"][..], 0, "the settings can be used"),
+        (&["config", "--port", "70000"], 2, "70000"),
+        (&["config", "--config", pipe], 2, "it is no regular file"),
+        (
+            &["config", "--config", "/dev/zero"],
+            2,
+            "it is no regular file",
+        ),
+        (
+            &["config", "--web.config.file", pipe],
+            1,
+            "it is no regular file",
+        ),
+    ] {
+        let output = netto(arguments, &[]);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}

@@ -33,7 +33,7 @@ pub fn warnings(chain: &[CertificateDer<'_>], now_unix_s: i64) -> anyhow::Result
             ));
         } else if now > validity.not_after {
             warnings.push(format!(
-                "the certificate of \"{subject}\" expired on {}: clients refuse it; renew it and restart netto",
+                "the certificate of \"{subject}\" expired on {}: clients refuse it; renew it",
                 validity.not_after
             ));
         } else if left_s < SOON_DAYS * DAY_SECONDS {

@@ -36,8 +36,8 @@ use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
 use super::limited_question::LimitedQuestion;
+use super::live_web_config::LiveWebConfig;
 use super::profile_places::ProfilePlaces;
-use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use super::while_used::WhileUsed;
 use netto_metrics::prometheus::{Metrics, Targets};
@@ -48,6 +48,7 @@ use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::history::HISTORY;
 use netto_sys::peer::user_of;
+use netto_sys::privileges;
 
 mod access;
 mod past;
@@ -101,7 +102,7 @@ pub struct Wiring {
 /// State shared by the handlers.
 struct State {
     wiring: Wiring,
-    web: WebConfig,
+    web: LiveWebConfig,
     answers: Answers,
     gzipped: GzippedPages,
     asked: Vec<LimitedQuestion>,
@@ -124,11 +125,7 @@ struct GzippedPages {
 ///
 /// # Errors
 /// If the socket cannot be used.
-pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyhow::Result<Server> {
-    let tls = web.tls.take().map(|mut tls| {
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        TlsAcceptor::from(Arc::new(tls))
-    });
+pub fn start(listener: TcpListener, web: LiveWebConfig, wiring: Wiring) -> anyhow::Result<Server> {
     // Responses about the past are computed one at a time, whatever is queried.
     let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
@@ -155,8 +152,8 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         .disable_signals();
     let shutdown = builder.graceful_shutdown_signal();
     let builder = builder.listen("http", listener, move || {
-        let (state, tls, shutdown) = (state.clone(), tls.clone(), shutdown.clone());
-        fn_factory(move || serve(state.clone(), tls.clone(), shutdown.clone()))
+        let (state, shutdown) = (state.clone(), shutdown.clone());
+        fn_factory(move || serve(state.clone(), shutdown.clone()))
     });
     Ok(builder.context("cannot serve on the socket")?.run())
 }
@@ -164,9 +161,9 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
 /// The service of a thread: it serves one connection after another, until each has ended.
 async fn serve(
     state: Data<State>,
-    tls: Option<TlsAcceptor>,
     shutdown: GracefulShutdownSignal,
 ) -> Result<impl Service<TcpStream, Response = (), Error = ()>, ()> {
+    tracing::info!("{}", privileges::confine());
     let wiring = &state.wiring;
     let clients = wiring.clients.clone();
     let longest_stall = wiring.patience.longest_stall();
@@ -214,7 +211,7 @@ async fn serve(
             .new_service(())
     }));
     Ok(fn_service(move |stream| {
-        let (slots, tls) = (slots.clone(), tls.clone());
+        let (slots, tls) = (slots.clone(), state.web.current().tls.clone());
         let (http, clients) = (http.clone(), clients.clone());
         async move {
             let connection = let_in(stream, slots, tls, longest_stall, &clients).await?;

@@ -16,6 +16,7 @@ pub mod gzip;
 pub mod hosts;
 pub mod http;
 pub mod limited_question;
+pub mod live_web_config;
 mod profile_places;
 pub mod rate_limiter;
 pub mod unpacked;

@@ -1,7 +1,7 @@
 //! The file given with `--web.config.file`, in the format of Prometheus'
 //! exporter-toolkit: TLS, basic authentication and a few response headers.
 //!
-//! This file reads and checks it, once, at the start. A key that netto does not
+//! This file reads and checks it; `live_web_config` decides when. A key that netto does not
 //! know is an error: a security setting that is silently ignored is worse than
 //! no setting.
 
@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
+use netto_sys::files;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use serde::Deserialize;
+use tokio_rustls::TlsAcceptor;
 
 use super::auth::Auth;
 use super::certificates;
@@ -35,13 +37,15 @@ const SETTABLE_HEADERS: [&str; 5] = [
 #[derive(Default)]
 pub struct WebConfig {
     /// TLS, if configured.
-    pub tls: Option<ServerConfig>,
+    pub tls: Option<TlsAcceptor>,
     /// Users, if there are any.
     pub auth: Option<Arc<Auth>>,
     /// Headers to set on every response.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Settings that work but are probably not meant that way; for people.
     pub warnings: Vec<String>,
+    /// The files that it names.
+    pub files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -115,7 +119,7 @@ impl WebConfig {
     /// # Errors
     /// If anything in it is missing, unknown or unusable; the message names the file.
     pub fn load(path: &Path) -> anyhow::Result<WebConfig> {
-        let text = std::fs::read_to_string(path)
+        let text = files::read_settings(path)
             .with_context(|| format!("cannot read the web config file {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         WebConfig::parse(&text, folder)
@@ -127,12 +131,21 @@ impl WebConfig {
         // An empty file is a valid one, as in exporter-toolkit.
         let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
         let raw = raw.unwrap_or_default();
-        let mut warnings = Vec::new();
+        let (mut warnings, mut files) = (Vec::new(), Vec::new());
         let tls = match raw.tls_server_config {
-            Some(tls) => Some(
-                tls.load(folder, &mut warnings)
-                    .context("tls_server_config")?,
-            ),
+            Some(tls) => {
+                let named = [
+                    Some(&tls.cert_file),
+                    Some(&tls.key_file),
+                    tls.client_ca_file.as_ref(),
+                ];
+                files.extend(named.into_iter().flatten().map(|file| folder.join(file)));
+                let mut config = tls
+                    .load(folder, &mut warnings)
+                    .context("tls_server_config")?;
+                config.alpn_protocols = vec![b"http/1.1".to_vec()];
+                Some(TlsAcceptor::from(Arc::new(config)))
+            }
             None => None,
         };
         let auth =
@@ -150,6 +163,7 @@ impl WebConfig {
             auth,
             headers,
             warnings,
+            files,
         })
     }
 }
@@ -185,12 +199,14 @@ impl RawTls {
                 .into_iter()
                 .map(|warning| format!("{}: {warning}", cert_file.display())),
         );
-        let key = PrivateKeyDer::from_pem_file(&key_file).map_err(|error| {
-            anyhow!(
-                "key_file: cannot read a private key from {}: {error}",
+        let no_key = || {
+            format!(
+                "key_file: cannot read a private key from {}",
                 key_file.display()
             )
-        })?;
+        };
+        let text = files::read_settings(&key_file).with_context(no_key)?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).with_context(no_key)?;
         let versions: Vec<_> = rustls::ALL_VERSIONS
             .iter()
             .copied()
@@ -256,11 +272,11 @@ fn unix_seconds() -> i64 {
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let failed = |error| anyhow!("cannot read certificates from {}: {error}", path.display());
-    let chain = CertificateDer::pem_file_iter(path)
-        .map_err(failed)?
+    let failed = || format!("cannot read certificates from {}", path.display());
+    let text = files::read_settings(path).with_context(failed)?;
+    let chain = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(failed)?;
+        .with_context(failed)?;
     if chain.is_empty() {
         bail!("{} holds no certificate", path.display());
     }

@@ -9,6 +9,11 @@ use std::time::Duration;
 const MOST_PERIODS: u128 = 8;
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// The longest time of an interval with periods of this length.
+pub fn longest(period: Duration) -> Duration {
+    period.max(LONGEST)
+}
+
 /// Whether somebody reads each interval. Shared with all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Attention(Arc<State>);

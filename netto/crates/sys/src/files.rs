@@ -1,5 +1,5 @@
-//! Reads text files of the kernel within bounds: a file that is not the kernel's must neither
-//! exhaust the memory nor block.
+//! Reads text files of the kernel, and of the administrator, within bounds: no file may exhaust
+//! the memory or block.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,6 +12,8 @@ use anyhow::{Context, ensure};
 /// Longest file: the kernel's longest, symbols, takes 15 MB. An endless file must not exhaust the
 /// memory.
 pub const LONGEST_BYTES: u64 = 64 << 20;
+/// Longest file of settings, certificates or a key.
+const LONGEST_SETTINGS_BYTES: u64 = 1 << 20;
 /// Longest name or identifier.
 const LONGEST_NAME_BYTES: usize = 128;
 
@@ -37,6 +39,25 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
         "{} is longer than any file of the kernel's ({LONGEST_BYTES} bytes)",
         path.display()
     );
+    Ok(text)
+}
+
+/// The text of a file of settings, certificates or a key, which is a regular file.
+///
+/// # Errors
+/// It cannot be read, is another kind of file (a FIFO waits for a writer, a device may be endless),
+/// or is longer than 1 MiB.
+pub fn read_settings(path: &Path) -> io::Result<String> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST_SETTINGS_BYTES)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 == LONGEST_SETTINGS_BYTES {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
     Ok(text)
 }
 

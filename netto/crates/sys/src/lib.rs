@@ -20,6 +20,7 @@ pub mod netlink;
 pub mod peer;
 pub mod perf;
 pub mod preflight;
+pub mod privileges;
 pub mod programs;
 pub mod reopenable;
 pub mod room;

@@ -43,7 +43,7 @@ pub(crate) struct Request {
 
 #[derive(Debug, Clone, Default, Args)]
 struct FlowsOptions {
-    /// Count each packet of these interfaces to its flow [default: none]
+    /// Count each packet of these interfaces to its flow
     #[arg(
         long,
         value_name = "INTERFACE",
@@ -96,7 +96,7 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "BOOL", env = "NETTO_FLOWS_INNER")]
     flows_inner: Option<bool>,
     /// Export every record as IPFIX to udp://HOST:PORT, tcp://HOST:PORT or file:PATH
-    /// [default: none]
+    ///
     #[arg(
         long,
         value_name = "TARGET",

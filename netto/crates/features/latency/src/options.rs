@@ -30,8 +30,8 @@ struct LatencyOptions {
     /// Measure the time from a packet's arrival to each point of the stack [default: false]
     #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY")]
     latency: Option<bool>,
-    /// Points at which latencies are measured, such as ip-start,tcp-socket-read [default: all
-    /// points]
+    /// Points at which latencies are measured, such as ip-start,tcp-socket-read;
+    /// otherwise all
     #[arg(
         long,
         value_name = "POINT",

@@ -57,7 +57,7 @@ pub(super) async fn admit(
         header::CONTENT_SECURITY_POLICY,
         header::HeaderValue::from_static(CONTENT_SECURITY_POLICY),
     );
-    for (name, value) in &state.web.headers {
+    for (name, value) in &state.web.current().headers {
         headers.insert(name.clone(), value.clone());
     }
     Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, turn))))
@@ -122,7 +122,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
             "netto is not known by this host name; use its address, or start it with --allowed-host NAME",
         ));
     }
-    let verdict = match &state.web.auth {
+    let verdict = match &state.web.current().auth {
         Some(auth) => {
             let from = request.conn_data::<Visitor>().map(Visitor::peer);
             auth.check(request.headers().get(header::AUTHORIZATION), from)

@@ -1,0 +1,144 @@
+//! netto as a service of systemd, whose side of each protocol is the test's own.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::process::Process;
+use crate::support::{LIMIT, eventually, get, until};
+
+const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/systemd");
+
+/// What comes until a message has this in it.
+fn told_until(socket: &UnixDatagram, part: &str) -> String {
+    let mut all = String::new();
+    eventually(part, || {
+        let mut buffer = [0; 4096];
+        let length = socket.recv(&mut buffer).ok()?;
+        all += &String::from_utf8_lossy(&buffer[..length]);
+        all += "\n";
+        all.contains(part).then_some(())
+    });
+    all
+}
+
+#[test]
+fn it_says_when_it_is_ready_makes_progress_reads_settings_again_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let variables = format!(
+        "export NOTIFY_SOCKET='{}' WATCHDOG_USEC=100000;",
+        path.display()
+    );
+    let process = Process::start(&variables, "--user-period 50");
+    let ready = told_until(&socket, "READY=1");
+    let at = format!("STATUS=dashboard at http://{}/", process.address);
+    assert!(ready.contains(&at), "{ready}");
+    // Intervals may last four seconds.
+    told_until(&socket, "WATCHDOG_USEC=12000000");
+    told_until(&socket, "WATCHDOG=1");
+    process.signal("HUP");
+    let reload = told_until(&socket, "READY=1");
+    assert!(reload.contains("RELOADING=1\nMONOTONIC_USEC="), "{reload}");
+    process.signal("TERM");
+    let end = told_until(&socket, "STOPPING=1");
+    assert!(end.contains("STATUS=netto received SIGTERM"), "{end}");
+}
+
+/// A shell that gives netto what is its standard input as the first socket of systemd's.
+const ACTIVATED: &str = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1;";
+
+fn activated(given: OwnedFd) -> Command {
+    let mut command = Command::new("sh");
+    let line = format!("{ACTIVATED} exec '{}' demo", env!("CARGO_BIN_EXE_netto"));
+    command.args(["-c", &line]).stdin(Stdio::from(given));
+    command
+}
+
+#[test]
+fn it_serves_on_the_socket_that_systemd_listens_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut child = activated(listener.into())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    let answer = std::panic::catch_unwind(|| {
+        // Connections wait from the beginning.
+        until("ready", || get(address, "/readyz", &[]).status == 200);
+    });
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert!(answer.is_ok());
+}
+
+#[test]
+fn a_socket_of_another_kind_is_refused() {
+    let output = activated(UnixDatagram::unbound().expect("a socket").into())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("ListenStream="), "{said}");
+}
+
+#[test]
+fn lines_for_the_journal_have_a_priority_and_no_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let file = std::fs::File::create(&log).expect("a file");
+    let line = format!(
+        "export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2); exec '{}' demo --port 0",
+        env!("CARGO_BIN_EXE_netto")
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &line])
+        .stderr(file)
+        .spawn()
+        .expect("a shell");
+    let text = std::panic::catch_unwind(|| {
+        eventually("a line", || {
+            let text = std::fs::read_to_string(&log).ok()?;
+            text.contains("dashboard at").then_some(text)
+        })
+    });
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    let text = text.expect("it said where the dashboard is");
+    assert!(text.lines().all(|line| line.starts_with('<')), "{text}");
+    assert!(text.contains("<6>dashboard at http://127.0.0.1:"), "{text}");
+}
+
+#[test]
+fn the_units_are_correct_and_their_exposure_is_bounded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unit = folder.path().join("netto.service");
+    let text = std::fs::read_to_string(Path::new(UNITS).join("netto.service")).expect("a unit");
+    let here = format!("ExecStart={} ", env!("CARGO_BIN_EXE_netto"));
+    let text = text.replace("ExecStart=/usr/bin/netto ", &here);
+    assert!(text.contains(&here));
+    std::fs::write(&unit, text).expect("written");
+    let socket = Path::new(UNITS).join("netto.socket");
+    let analyze = |arguments: &[&str], files: &[&Path]| {
+        let output = Command::new("systemd-analyze")
+            .args(arguments)
+            .args(files)
+            .output()
+            .expect("systemd-analyze runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        said
+    };
+    let said = analyze(&["verify"], &[&unit, &socket]);
+    assert!(!said.contains("netto."), "{said}");
+    // The exposure is from 0 to 10; the threshold is ten times as much.
+    analyze(
+        &["security", "--offline=true", "--threshold=46", "--no-pager"],
+        &[&unit],
+    );
+}
