@@ -38,6 +38,7 @@ use crate::codec::CodecError;
 pub use between::Between;
 pub use block::{Block, BlockHead, MOST_BLOCK_WORK, Packer, WORK_PER_STORED_BYTE, heads};
 pub use builder::LogBuilder;
+pub use columns::Wanted;
 pub use digest::{Digest, DigestBuilder, Digested, Extremes, IMPLAUSIBLE, IntervalTotals, Item};
 pub use index::{IndexBuilder, LogIndex, Part};
 pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};

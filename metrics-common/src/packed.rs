@@ -292,11 +292,8 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
 /// Writes a row in the shorter of two forms.
 pub(crate) fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     let widest = row.iter().max().map_or(0, |most| 64 - most.leading_zeros());
-    if widest == 0 && !row.is_empty() {
-        // Most rows of most tables.
-        bytes.extend_from_slice(&[0, 0]);
-        put(bytes, row.len() as u64 - 1);
-        return;
+    if widest == 0 {
+        return put_zeros(bytes, row.len());
     }
     if (row.len() * widest as usize).div_ceil(8) >= runs_bytes(row) {
         bytes.push(0);
@@ -319,13 +316,25 @@ pub(crate) fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     }
 }
 
+/// Writes a row of so many zeros, as most rows of most tables are.
+pub(crate) fn put_zeros(bytes: &mut Vec<u8>, count: usize) {
+    bytes.push(0);
+    if count > 0 {
+        put(bytes, 0);
+        put(bytes, count as u64 - 1);
+    }
+}
+
 /// Writes a row in the form that is read fastest: with all bits of each value.
 pub(crate) fn put_wide_row(bytes: &mut Vec<u8>, row: &[u64]) {
     if row.iter().fold(0, |all, value| all | value) == 0 {
         return put_row(bytes, row);
     }
     put(bytes, u64::from(u64::BITS));
-    bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+    bytes.reserve(8 * row.len());
+    for value in row {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
 }
 
 /// Writes each value; zeros as runs.
@@ -398,27 +407,27 @@ impl<'a> Reader<'a> {
         }
         let (own, rest) = self.0.split_at(bytes as usize);
         self.0 = rest;
+        let mut row = Vec::with_capacity(length as usize);
         if let (64, (words, [])) = (bits, own.as_chunks()) {
-            let words = words.iter().map(|word| u64::from_le_bytes(*word));
-            return words
-                .map(|value| value.checked_mul(unit).ok_or(Damaged))
-                .collect();
+            for word in words {
+                row.push(u64::from_le_bytes(*word).checked_mul(unit).ok_or(Damaged)?);
+            }
+            return Ok(row);
         }
         let mut own = own.iter();
         let (mut held, mut count) = (0_u128, 0);
         let mask = u64::MAX >> (64 - bits);
-        (0..length)
-            .map(|_| {
-                while count < bits {
-                    held |= u128::from(*own.next().ok_or(Damaged)?) << count;
-                    count += 8;
-                }
-                let value = held as u64 & mask;
-                held >>= bits;
-                count -= bits;
-                value.checked_mul(unit).ok_or(Damaged)
-            })
-            .collect()
+        for _ in 0..length {
+            while count < bits {
+                held |= u128::from(*own.next().ok_or(Damaged)?) << count;
+                count += 8;
+            }
+            let value = held as u64 & mask;
+            held >>= bits;
+            count -= bits;
+            row.push(value.checked_mul(unit).ok_or(Damaged)?);
+        }
+        Ok(row)
     }
 
     /// Reads an integer of variable length.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::block::{BlockHead, Unpacker};
-use super::columns::Form;
+use super::columns::{Form, Wanted};
 use crate::codec::{self, ServerMessage};
 use crate::packed::Damaged;
 
@@ -37,13 +37,13 @@ struct Job {
 
 impl Ahead {
     /// Starts the threads; `None` if the system allows no thread.
-    pub(super) fn start() -> Option<Ahead> {
+    pub(super) fn start(sections: Wanted) -> Option<Ahead> {
         let wanted = thread::available_parallelism().map_or(1, usize::from);
         let (jobs, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let start = |_: &usize| {
-            let receiver = receiver.clone();
-            let thread = thread::Builder::new().spawn(move || work(&receiver));
+            let (receiver, sections) = (receiver.clone(), sections.clone());
+            let thread = thread::Builder::new().spawn(move || work(&receiver, sections));
             thread.is_ok()
         };
         let threads = (0..wanted.min(MOST_THREADS)).take_while(start).count();
@@ -69,8 +69,8 @@ impl Ahead {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
-    let mut unpacker = Unpacker::of(Form::Quick);
+fn work(jobs: &Mutex<Receiver<Job>>, sections: Wanted) {
+    let mut unpacker = Unpacker::of(Form::Quick(sections));
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job {

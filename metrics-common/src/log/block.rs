@@ -16,6 +16,8 @@
 //! processed when unpacking the payload: at most [`WORK_PER_STORED_BYTE`] for each of its bytes and
 //! [`MOST_BLOCK_WORK`] in all, so that a small file cannot cause much work.
 
+use std::borrow::Cow;
+
 use super::columns::{self, Form};
 use super::compress::{Compressor, Decompressor};
 use super::{LogError, MAX_PAYLOAD_BYTES};
@@ -327,7 +329,6 @@ impl Packer {
 #[derive(Debug, Default)]
 pub(super) struct Unpacker {
     decompressor: Decompressor,
-    /// How tables are written into the messages.
     form: Form,
 }
 
@@ -393,16 +394,19 @@ impl Unpacker {
         }
         let mut streams = Vec::with_capacity(lengths.len());
         for (length, stored) in lengths {
+            let stored = usize::try_from(stored).map_err(|_| Damaged)?;
             streams.push(match stored {
-                0 => reader.bytes(length)?.to_vec(),
-                _ => {
-                    let stored = usize::try_from(stored).map_err(|_| Damaged)?;
-                    self.decompressor
-                        .decompress(reader.bytes(stored)?, length)?
-                }
+                0 => (reader.bytes(length)?, None),
+                _ => (reader.bytes(stored)?, Some(length)),
             });
         }
-        columns::decode(&streams, work, self.form)
+        let open = |index: usize| -> Result<Cow<'_, [u8]>, Damaged> {
+            Ok(match *streams.get(index).ok_or(Damaged)? {
+                (bytes, None) => bytes.into(),
+                (bytes, Some(length)) => self.decompressor.decompress(bytes, length)?.into(),
+            })
+        };
+        columns::decode(streams.len(), open, work, &self.form)
     }
 }
 

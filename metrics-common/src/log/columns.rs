@@ -16,6 +16,8 @@
 //! of the same CPU, or the mean since the beginning of the run. All are integers of variable
 //! length; the sign of differences is in the lowest bit, so that small ones are short.
 
+use std::borrow::Cow;
+
 use super::walk;
 use crate::packed::{self, Damaged, MOST_ROWS, RawTable, Reader, put};
 use crate::steps;
@@ -45,6 +47,8 @@ const PREDICTORS: [Predictor; 3] = [Predictor::Nothing, Predictor::Last, Predict
 struct TableShape {
     unit: u64,
     lengths: Vec<Option<usize>>,
+    /// How many of them there are.
+    rows: usize,
     rest: Vec<u8>,
 }
 
@@ -54,6 +58,7 @@ impl TableShape {
         TableShape {
             unit: table.unit,
             lengths: table.rows.iter().map(length).collect(),
+            rows: table.rows.iter().flatten().count(),
             rest: table.rest.clone(),
         }
     }
@@ -80,10 +85,12 @@ impl TableShape {
             return Err(Damaged);
         }
         let mut left = MOST_VALUES as u64;
-        let mut lengths = Vec::new();
+        let mut lengths = Vec::with_capacity(rows as usize);
+        let mut present = 0;
         for _ in 0..rows {
             let length = reader.number()?.checked_sub(1);
             left = left.checked_sub(length.unwrap_or(0)).ok_or(Damaged)?;
+            present += usize::from(length.is_some());
             lengths.push(length.map(|length| length as usize));
         }
         let rest = reader.number()?;
@@ -91,6 +98,7 @@ impl TableShape {
         Ok(TableShape {
             unit,
             lengths,
+            rows: present,
             rest: rest.to_vec(),
         })
     }
@@ -306,69 +314,118 @@ fn unfold(folded: u64, predicted: u64) -> u64 {
     predicted.wrapping_add(difference as u64)
 }
 
-/// How tables are written into the decoded messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The names of the sections that are wanted of snapshots; `None` stands for all.
+pub type Wanted = Option<Vec<&'static str>>;
+
+/// The decoded messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they were encoded: the messages are the same, byte for byte.
+    /// As they were encoded, byte for byte.
     #[default]
     Same,
-    /// In the form that is read fastest: the messages decode to the same values.
-    Quick,
+    /// With tables in the form that is read fastest, and only these sections: they decode to the
+    /// same values.
+    Quick(Wanted),
 }
 
 /// Where a message has a table.
 struct Place {
     /// Offset in the message without tables.
     offset: usize,
+    /// Its index in the message, as it was encoded.
+    index: usize,
     /// Indices of its run and in that.
     run: usize,
     table: usize,
 }
 
+/// A message without its tables.
+struct Skeleton<'a> {
+    bytes: Cow<'a, [u8]>,
+    places: Vec<Place>,
+}
+
+impl Skeleton<'_> {
+    /// Removes all sections of a snapshot but these.
+    fn keep(&mut self, wanted: &[&str]) {
+        let offsets: Vec<usize> = self.places.iter().map(|place| place.offset).collect();
+        let Some(found) = walk::sections(&self.bytes, &offsets) else {
+            return;
+        };
+        let is_wanted = |name: &[u8]| wanted.iter().any(|wanted| wanted.as_bytes() == name);
+        let (kept, rest) = {
+            let all = found.all.into_iter();
+            all.map(|(name, bytes, tables)| (is_wanted(name), bytes, tables))
+                .partition::<Vec<_>, _>(|(is_wanted, ..)| *is_wanted)
+        };
+        // A map of more would have a longer head.
+        if kept.len() > 15 || found.head.len() != 1 {
+            return;
+        }
+        let mut bytes = self.bytes.to_vec();
+        bytes[found.head.start] = 0x80 | kept.len() as u8;
+        for (_, own, tables) in rest.into_iter().rev() {
+            for place in &mut self.places[tables.end..] {
+                // Those of damaged messages may lie anywhere.
+                place.offset = place.offset.saturating_sub(own.len());
+            }
+            bytes.drain(own);
+            self.places.drain(tables);
+        }
+        self.bytes = bytes.into();
+    }
+}
+
 /// Consecutive tables of one shape at one position, being decoded.
-struct Run {
+struct Run<'a> {
     shape: TableShape,
-    /// Number of values of a table.
-    width: usize,
     tables: usize,
-    /// Those of each table, one table after the other, without absent rows.
+    /// The mode of each row that is not absent.
+    modes: &'a [u8],
+    /// Number of values of a table, without rows of mode 0.
+    width: usize,
+    /// Those of each table, one table after the other.
     values: Vec<u64>,
 }
 
-impl Run {
-    fn of(shape: TableShape) -> Run {
+impl<'a> Run<'a> {
+    fn of(shape: TableShape) -> Self {
         Run {
-            width: shape.lengths.iter().flatten().sum(),
             shape,
             tables: 0,
+            modes: &[],
+            width: 0,
             values: Vec::new(),
         }
     }
 
     /// Decodes all rows of all tables.
-    fn decode<'a>(
+    fn decode(
         &mut self,
-        modes: &mut impl Iterator<Item = &'a u8>,
         values: &mut Reader<'_>,
         differences: &mut Reader<'_>,
     ) -> Result<(), Damaged> {
+        let rows = self.shape.lengths.iter().flatten().zip(self.modes);
+        self.width = rows
+            .map(|(length, &mode)| if mode == 0 { 0 } else { *length })
+            .sum();
         self.values = vec![0; self.width * self.tables];
         let mut begin = 0;
-        for &length in self.shape.lengths.iter().flatten() {
-            let mode = *modes.next().ok_or(Damaged)?;
-            if length > 0 {
+        for (&length, &mode) in self.shape.lengths.iter().flatten().zip(self.modes) {
+            if length > 0 && mode > 0 {
                 let tables = self.values.chunks_exact_mut(self.width);
                 let rows = tables.map(|table| &mut table[begin..begin + length]);
-                decode_rows(rows, length, mode, values, differences)?;
+                decode_rows(rows, length, mode - 1, values, differences)?;
+                begin += length;
             }
-            begin += length;
         }
         Ok(())
     }
 
     /// Writes a table as a binary value.
-    fn put(&self, table: usize, form: Form, scratch: &mut Vec<u8>, message: &mut Vec<u8>) {
+    fn put(&self, table: usize, form: &Form, scratch: &mut Vec<u8>, message: &mut Vec<u8>) {
         let mut values = &self.values[self.width * table..][..self.width];
+        let mut modes = self.modes.iter();
         scratch.clear();
         put(scratch, self.shape.unit);
         put(scratch, self.shape.lengths.len() as u64);
@@ -377,12 +434,16 @@ impl Run {
                 put(scratch, 0);
                 continue;
             };
+            put(scratch, length as u64 + 1);
+            if modes.next() == Some(&0) {
+                packed::put_zeros(scratch, length);
+                continue;
+            }
             let row;
             (row, values) = values.split_at(length);
-            put(scratch, length as u64 + 1);
             match form {
                 Form::Same => packed::put_row(scratch, row),
-                Form::Quick => packed::put_wide_row(scratch, row),
+                Form::Quick(_) => packed::put_wide_row(scratch, row),
             }
         }
         scratch.extend_from_slice(&self.shape.rest);
@@ -391,26 +452,27 @@ impl Run {
     }
 }
 
-/// The inverse of [`encode`], within this amount of work.
+/// The inverse of [`encode`], within this amount of work, for so many streams; `open` gives each
+/// that is needed.
 ///
 /// # Errors
 /// If the streams were not made by it.
-pub(super) fn decode(
-    streams: &[Vec<u8>],
+pub(super) fn decode<'a>(
+    streams: usize,
+    mut open: impl FnMut(usize) -> Result<Cow<'a, [u8]>, Damaged>,
     mut work: u64,
-    form: Form,
+    form: &Form,
 ) -> Result<Vec<Vec<u8>>, Damaged> {
-    let [skeletons, modes, places @ ..] = streams else {
-        return Err(Damaged);
-    };
     let mut spend = |more: u64| -> Result<(), Damaged> {
         work = work.checked_sub(more).ok_or(Damaged)?;
         Ok(())
     };
-    let mut reader = Reader(skeletons);
-    let mut messages: Vec<(&[u8], Vec<Place>)> = Vec::new();
-    let mut runs: Vec<Vec<Run>> = Vec::new();
-    runs.resize_with(places.len() / 2, Vec::new);
+    let (skeletons, modes) = (open(0)?, open(1)?);
+    let mut reader = Reader(&skeletons);
+    let mut messages: Vec<Skeleton<'_>> = Vec::new();
+    let mut runs: Vec<Vec<Run<'_>>> = Vec::new();
+    runs.resize_with(streams.saturating_sub(2) / 2, Vec::new);
+    let mut is_needed = vec![false; runs.len()];
     while !reader.0.is_empty() {
         let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
         let tables = reader.number()?;
@@ -418,46 +480,60 @@ pub(super) fn decode(
         if tables > runs.len() as u64 {
             return Err(Damaged);
         }
-        let mut positions = Vec::new();
-        for runs in runs.iter_mut().take(tables as usize) {
+        let mut places = Vec::new();
+        for (index, runs) in runs.iter_mut().take(tables as usize).enumerate() {
             let offset = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
             if reader.bytes(1)? != [1] {
                 runs.push(Run::of(TableShape::take(&mut reader)?));
             }
-            let index = runs.len().checked_sub(1).ok_or(Damaged)?;
-            let run = &mut runs[index];
-            spend(run.shape.work())?;
-            positions.push(Place {
+            let run = runs.len().checked_sub(1).ok_or(Damaged)?;
+            let of = &mut runs[run];
+            spend(of.shape.work())?;
+            places.push(Place {
                 offset,
-                run: index,
-                table: run.tables,
+                index,
+                run,
+                table: of.tables,
             });
-            run.tables += 1;
+            of.tables += 1;
         }
-        messages.push((reader.bytes(length)?, positions));
+        let bytes = reader.bytes(length)?.into();
+        let mut message = Skeleton { bytes, places };
+        if let Form::Quick(Some(wanted)) = form {
+            message.keep(wanted);
+        }
+        for place in &message.places {
+            is_needed[place.index] = true;
+        }
+        messages.push(message);
     }
-    let mut modes = modes.iter();
-    for (runs, streams) in runs.iter_mut().zip(places.chunks(2)) {
-        let [values, differences] = streams else {
-            return Err(Damaged);
-        };
-        let (mut values, mut differences) = (Reader(values), Reader(differences));
+    let mut modes = Reader(&modes);
+    for (index, runs) in runs.iter_mut().enumerate() {
+        for run in runs.iter_mut() {
+            run.modes = modes.bytes(run.shape.rows)?;
+        }
+        if !is_needed[index] {
+            continue;
+        }
+        let (values, differences) = (open(2 + 2 * index)?, open(3 + 2 * index)?);
+        let (mut values, mut differences) = (Reader(&values), Reader(&differences));
         for run in runs {
-            run.decode(&mut modes, &mut values, &mut differences)?;
+            run.decode(&mut values, &mut differences)?;
         }
     }
     let mut scratch = Vec::new();
     messages
         .into_iter()
-        .map(|(skeleton, positions)| {
-            let mut message = Vec::with_capacity(2 * skeleton.len());
+        .map(|Skeleton { bytes, places }| {
+            let mut message = Vec::with_capacity(2 * bytes.len());
             let mut at = 0;
-            for (place, runs) in positions.into_iter().zip(&runs) {
-                message.extend_from_slice(skeleton.get(at..place.offset).ok_or(Damaged)?);
+            for place in places {
+                message.extend_from_slice(bytes.get(at..place.offset).ok_or(Damaged)?);
                 at = place.offset;
-                runs[place.run].put(place.table, form, &mut scratch, &mut message);
+                let run = &runs[place.index][place.run];
+                run.put(place.table, form, &mut scratch, &mut message);
             }
-            message.extend_from_slice(skeleton.get(at..).ok_or(Damaged)?);
+            message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);
             Ok(message)
         })
         .collect()
@@ -471,9 +547,6 @@ fn decode_rows<'a>(
     values: &mut Reader<'_>,
     differences: &mut Reader<'_>,
 ) -> Result<(), Damaged> {
-    let Some(mode) = mode.checked_sub(1) else {
-        return Ok(());
-    };
     let predictor = *PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
     let by_index = mode % 2 == 1;
     let mut past = Past::new(predictor);

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::ahead::{Ahead, Decoded, Opened};
 use super::block::{BlockHead, HEAD_BYTES, MARKER, Unpacker};
 use super::checksums::{PrefixChecksums, STEP};
+use super::columns::Wanted;
 use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
 use crate::codec::{self, ServerMessage};
 use crate::packed::Damaged;
@@ -178,9 +179,10 @@ impl<R: Read> LogReader<R> {
     }
 
     /// Decodes on all CPUs, some blocks ahead of the one being read, if the system allows threads.
-    /// Damage is then found ahead, too.
-    pub fn read_ahead(&mut self) {
-        self.ahead = Ahead::start();
+    /// Damage is then found ahead, too. Of snapshots only these sections are decoded; without
+    /// threads, they may have others.
+    pub fn read_ahead(&mut self, sections: Wanted) {
+        self.ahead = Ahead::start(sections);
     }
 
     /// The source; a part of it may have been read ahead.

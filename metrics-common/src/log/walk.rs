@@ -1,4 +1,4 @@
-//! Finds the binary values in a MessagePack message without decoding it.
+//! Finds the binary values and the sections in a MessagePack message without decoding it.
 //!
 //! It only walks over the encoding.
 
@@ -12,54 +12,141 @@ pub(super) fn binaries(bytes: &[u8]) -> Option<Vec<(Range<usize>, Range<usize>)>
     // Number of values to come. If it exceeds the number of bytes, the walk ends.
     let mut pending = 1_usize;
     while pending > 0 {
-        pending -= 1;
         let from = at;
-        let tag = *bytes.get(at)?;
-        at += 1;
-        let mut length = |size: usize| -> Option<usize> {
-            let own = bytes.get(at..at + size)?;
-            at += size;
-            Some(
-                own.iter()
-                    .fold(0, |sum, &byte| sum << 8 | usize::from(byte)),
-            )
-        };
-        let skipped = match tag {
-            0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 0,
-            0x80..=0x8f => {
-                pending += 2 * usize::from(tag & 0xf);
-                0
-            }
-            0x90..=0x9f => {
-                pending += usize::from(tag & 0xf);
-                0
-            }
-            0xa0..=0xbf => usize::from(tag & 0x1f),
-            0xc4..=0xc6 => {
-                let own = length(1 << (tag - 0xc4))?;
-                found.push((from..at.checked_add(own)?, at..at + own));
-                own
-            }
-            0xc7..=0xc9 => length(1 << (tag - 0xc7))? + 1,
-            0xca | 0xce | 0xd2 => 4,
-            0xcb | 0xcf | 0xd3 => 8,
-            0xcc | 0xd0 => 1,
-            0xcd | 0xd1 => 2,
-            0xd4..=0xd8 => (1 << (tag - 0xd4)) + 1,
-            0xd9..=0xdb => length(1 << (tag - 0xd9))?,
-            0xdc | 0xdd => {
-                pending = pending.checked_add(length(2 << (tag - 0xdc))?)?;
-                0
-            }
-            0xde | 0xdf => {
-                pending = pending.checked_add(2 * length(2 << (tag - 0xde))?)?;
-                0
-            }
-            0xc1 => return None,
-        };
-        at = at.checked_add(skipped)?;
+        pending = pending.checked_add(pass(bytes, &mut at)?)? - 1;
+        if let tag @ 0xc4..=0xc6 = bytes[from] {
+            let own = from + 1 + (1 << (tag - 0xc4))..at;
+            // The content may be cut.
+            found.push((from..at, own));
+        }
     }
     (at == bytes.len()).then_some(found)
+}
+
+/// Passes over a value, or only over its head if it holds others; returns the number of those.
+fn pass(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let tag = *bytes.get(*at)?;
+    *at += 1;
+    let mut length = |size: usize| -> Option<usize> {
+        let own = bytes.get(*at..*at + size)?;
+        *at += size;
+        Some(
+            own.iter()
+                .fold(0, |sum, &byte| sum << 8 | usize::from(byte)),
+        )
+    };
+    let mut held = 0;
+    let skipped = match tag {
+        0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 0,
+        0x80..=0x8f => {
+            held = 2 * usize::from(tag & 0xf);
+            0
+        }
+        0x90..=0x9f => {
+            held = usize::from(tag & 0xf);
+            0
+        }
+        0xa0..=0xbf => usize::from(tag & 0x1f),
+        0xc4..=0xc6 => length(1 << (tag - 0xc4))?,
+        0xc7..=0xc9 => length(1 << (tag - 0xc7))? + 1,
+        0xca | 0xce | 0xd2 => 4,
+        0xcb | 0xcf | 0xd3 => 8,
+        0xcc | 0xd0 => 1,
+        0xcd | 0xd1 => 2,
+        0xd4..=0xd8 => (1 << (tag - 0xd4)) + 1,
+        0xd9..=0xdb => length(1 << (tag - 0xd9))?,
+        0xdc | 0xdd => {
+            held = length(2 << (tag - 0xdc))?;
+            0
+        }
+        0xde | 0xdf => {
+            held = 2 * length(2 << (tag - 0xde))?;
+            0
+        }
+        0xc1 => return None,
+    };
+    *at = at.checked_add(skipped)?;
+    Some(held)
+}
+
+/// The sections of a snapshot's message from which tables were removed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sections<'a> {
+    /// The head of their map.
+    pub(super) head: Range<usize>,
+    /// Name, bytes, and indices of the tables of each.
+    pub(super) all: Vec<(&'a [u8], Range<usize>, Range<usize>)>,
+}
+
+/// Finds the sections in a message without its tables, which stood at these offsets; `None` if it
+/// is no snapshot.
+pub(super) fn sections<'a>(bytes: &'a [u8], tables: &[usize]) -> Option<Sections<'a>> {
+    let mut walk = Walk {
+        bytes,
+        at: 0,
+        tables,
+        passed: 0,
+    };
+    if walk.map()? != 1 || walk.text()? != b"snapshot" {
+        return None;
+    }
+    for _ in 0..walk.map()? {
+        if walk.text()? != b"sections" {
+            walk.skip()?;
+            continue;
+        }
+        let begin = walk.at;
+        let count = walk.map()?;
+        let head = begin..walk.at;
+        let mut all = Vec::new();
+        for _ in 0..count {
+            let (from, first) = (walk.at, walk.passed);
+            let name = walk.text()?;
+            walk.skip()?;
+            all.push((name, from..walk.at, first..walk.passed));
+        }
+        return Some(Sections { head, all });
+    }
+    None
+}
+
+struct Walk<'a, 'b> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Offsets of removed values.
+    tables: &'b [usize],
+    /// How many of these were passed.
+    passed: usize,
+}
+
+impl<'a> Walk<'a, '_> {
+    /// Enters a map; returns its size.
+    fn map(&mut self) -> Option<usize> {
+        let is_map = matches!(self.bytes.get(self.at)?, 0x80..=0x8f | 0xde | 0xdf);
+        let held = pass(self.bytes, &mut self.at)?;
+        is_map.then_some(held / 2)
+    }
+
+    /// Passes over a text of at most 31 bytes.
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let from = self.at;
+        let is_text = matches!(self.bytes.get(from)?, 0xa0..=0xbf);
+        pass(self.bytes, &mut self.at)?;
+        self.bytes.get(from + 1..self.at).filter(|_| is_text)
+    }
+
+    fn skip(&mut self) -> Option<()> {
+        let mut pending = 1_usize;
+        while pending > 0 {
+            pending -= 1;
+            if self.tables.get(self.passed) == Some(&self.at) {
+                self.passed += 1;
+            } else {
+                pending = pending.checked_add(pass(self.bytes, &mut self.at)?)?;
+            }
+        }
+        (self.at <= self.bytes.len()).then_some(())
+    }
 }
 
 /// The head of a binary value of this length, in its only accepted form.

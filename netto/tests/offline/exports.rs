@@ -272,6 +272,23 @@ fn every_table_has_a_file_and_steps_have_the_same_sums() {
     );
 }
 
+#[test]
+fn a_table_by_itself_is_the_same_as_among_all() {
+    let (folder, path, _) = full_log(2, 30);
+    let tables = folder.path().join("tables");
+    let report = ["report", text(&path), "--format", "csv", "--step", "4s"];
+    said(&[&report[..], &["--table", "all", "--output", text(&tables)]].concat());
+    let files = std::fs::read_dir(&tables).expect("a folder");
+    let files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let name = file.file_stem().and_then(|name| name.to_str());
+        let name = name.expect("a name");
+        let own = said(&[&report[..], &["--table", name]].concat());
+        assert_eq!(own, std::fs::read_to_string(&file).expect("text"), "{name}");
+    }
+}
+
 /// Rows by host and day of the table `components` below a folder.
 #[cfg(feature = "parquet")]
 const BY_PARTITION: &str = r#"

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics_common::Info;
-use metrics_common::log::{Beginning, Digested, Item, LogError, LogIndex, LogReader};
+use metrics_common::log::{Beginning, Digested, Item, LogError, LogIndex, LogReader, Wanted};
 
 use super::decoder::{Event, MessageDecoder};
 use netto_questions::times::Span;
@@ -187,11 +187,11 @@ impl Events {
         }
     }
 
-    /// Decodes messages on all CPUs, ahead of the reader.
+    /// Decodes messages on all CPUs, ahead of the reader, and of snapshots only these sections.
     #[must_use]
-    pub fn ahead(mut self) -> Self {
+    pub fn ahead(mut self, sections: Wanted) -> Self {
         if let Reader::Messages(reader) = &mut self.reader {
-            reader.read_ahead();
+            reader.read_ahead(sections);
         }
         self
     }

@@ -29,6 +29,8 @@ const COMPONENT: &str = "component";
 #[derive(Debug)]
 pub(super) struct Export<'a> {
     tables: Vec<&'static Table>,
+    /// The sections that they are of, and the one that tells the rows of an undescribed interval.
+    sections: Vec<&'static str>,
     /// A folder if all tables are exported.
     output: Option<&'a Path>,
     component: Option<&'a str>,
@@ -48,9 +50,10 @@ impl<'a> Export<'a> {
     ) -> Result<Export<'a>, String> {
         let known = || features.iter().flat_map(|feature| feature.tables);
         let name = args.table.as_deref().unwrap_or(USUAL);
-        let tables: Vec<&Table> = known()
-            .filter(|table| name == ALL || table.name == name)
-            .collect();
+        let is_wanted = |table: &&Table| name == ALL || table.name == name;
+        let tables: Vec<&Table> = known().filter(is_wanted).collect();
+        let of_them = |feature: &&Feature| feature.tables.iter().any(|table| is_wanted(&table));
+        let sections = features.iter().filter(of_them).map(|feature| feature.name);
         if tables.is_empty() {
             let names: Vec<&str> = known().map(|table| table.name).collect();
             return Err(format!(
@@ -76,6 +79,7 @@ impl<'a> Export<'a> {
         }
         Ok(Export {
             tables,
+            sections: sections.chain(["cost"]).collect(),
             output: args.output.as_deref(),
             component: args.component.as_deref(),
             step_ns: args.step,
@@ -105,7 +109,7 @@ impl<'a> Export<'a> {
             wanted: HashSet::new(),
         };
         let mut step = Step::new(self.step_ns);
-        let findings = source.for_each(|entry| {
+        let findings = source.for_each_with(self.sections.clone(), |entry| {
             match entry {
                 SeriesItem::Described(info) => {
                     // The sum of an open step is in terms of the earlier description.

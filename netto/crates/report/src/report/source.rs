@@ -27,6 +27,15 @@ impl Source<'_> {
         self.read(self.files.series(self.span), each)
     }
 
+    /// The same with intervals that may have only these sections.
+    pub(super) fn for_each_with(
+        &self,
+        sections: Vec<&'static str>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Findings> {
+        self.read(self.files.series(self.span).only(Some(sections)), each)
+    }
+
     /// The same for sums only: uses digests that lie entirely within the selection.
     pub(super) fn for_each_or_digest(
         &self,
