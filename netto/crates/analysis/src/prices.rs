@@ -15,6 +15,13 @@ const EXIT_NS: f64 = 5_000.0;
 /// What such an interrupt costs the stream, in multiples of its own time: bulk TCP at 36 Gbit/s lost
 /// 5.7 % to 400 interrupts a second, of 14 µs each (`cargo xtask bench --only doses`).
 const FELT: f64 = 10.0;
+/// What an interrupt from another CPU takes, relative to one of perf's clock: 5.8 of 12.0 µs by the gaps
+/// that membarrier(2) makes in a program that reads the time (2026-11-24, a virtual machine).
+const OF_TIMER: f64 = 0.5;
+/// What one of these costs, relative to its part of what one of perf's clock does: they come in a row, and a
+/// stream that has broken off breaks off no further. 870 a second made bulk TCP halt 1.5 times as often,
+/// 1,000 of perf's clock 3 to 4 times (2026-11-26).
+const IN_A_ROW: f64 = 1.0 / 3.0;
 /// A new measurement moves a price by this part of the difference, since it may be far off.
 const PART_OF_NEW: f64 = 0.5;
 /// Number of calls over which the mean duration is remembered, so that it follows the load.
@@ -68,10 +75,7 @@ impl Prices {
 
     /// What a sample costs the host, including what its interrupt causes: the budget is of this.
     pub fn felt_sample_ns(&self) -> f64 {
-        match self.timer_ns > EXIT_NS {
-            true => self.sample_ns + FELT * self.timer_ns,
-            false => self.of_sample_ns(),
-        }
+        self.sample_ns + felt_ns(self.timer_ns)
     }
 
     /// All probes of an event of this group, including those of interrupts.
@@ -94,6 +98,34 @@ impl Prices {
             interrupts_ns
         });
         split.collect()
+    }
+}
+
+/// What an interrupt of a timer costs the host that takes this long itself, nanoseconds.
+fn felt_ns(timer_ns: f64) -> f64 {
+    match timer_ns > EXIT_NS {
+        true => FELT * timer_ns,
+        false => timer_ns,
+    }
+}
+
+/// The price of an interrupt from another CPU, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InterruptPrice {
+    /// CPU time.
+    pub ns: f64,
+    /// What it costs the host: the budget is of this.
+    pub felt_ns: f64,
+}
+
+impl InterruptPrice {
+    /// By what an interrupt of perf's clock takes, if that is known.
+    pub fn of(timer_ns: Option<u64>) -> InterruptPrice {
+        let timer_ns = timer_ns.map_or(TIMER_NS, |ns| ns as f64);
+        InterruptPrice {
+            ns: OF_TIMER * timer_ns,
+            felt_ns: (OF_TIMER * timer_ns).max(IN_A_ROW * OF_TIMER * felt_ns(timer_ns)),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use netto_analysis::budget::{Budget, GroupCosts};
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
-use netto_analysis::prices::{Events, Habits, Prices};
+use netto_analysis::prices::{Events, Habits, InterruptPrice, Prices};
 use netto_analysis::rates::{CpuInterval, NOTHING, Rates};
 use netto_analysis::sampling_windows::{SamplingWindow, SamplingWindows, WindowLoad};
 use netto_analysis::window::Window;
@@ -41,11 +41,6 @@ const WITHIN_SOFTIRQ: f64 = 0.33;
 const ANOTHER_LOAD: f64 = 2.0;
 /// How long after a sample its probes must be attached to find what it met, nanoseconds.
 const SOON_NS: u64 = 1_000_000;
-/// What an interrupt from another CPU is reckoned to take, relative to one of perf's clock: 5.8 of
-/// 12.0 µs by the gaps that membarrier(2) makes in a program that reads the time (2026-11-24, a virtual
-/// machine); and where that is not known, nanoseconds.
-const OF_TIMER: f64 = 0.5;
-const UNKNOWN_NS: f64 = 2_000.0;
 /// Part of the budget left by probes and daemon that samples do not use.
 const MARGIN: f64 = 0.1;
 
@@ -102,8 +97,8 @@ pub struct Overhead {
     process: Process,
     /// Chooses the beginning of each sampling window.
     random: SplitMix64,
-    /// What an interrupt from another CPU takes, nanoseconds.
-    interrupt_ns: f64,
+    /// The price of an interrupt from another CPU.
+    interrupt: InterruptPrice,
     /// Whether the user has been told that methods alternate.
     is_told: bool,
 }
@@ -188,10 +183,13 @@ impl Overhead {
             calibrated: (0, 0.0),
             process: Process::now(),
             random: SplitMix64(system::monotonic_ns()),
-            interrupt_ns: readers
-                .timer_cost
-                .as_ref()
-                .map_or(UNKNOWN_NS, |cost| OF_TIMER * cost.interrupt_ns as f64),
+            interrupt: InterruptPrice::of(
+                readers
+                    .timer_cost
+                    .as_ref()
+                    .ok()
+                    .map(|cost| cost.interrupt_ns),
+            ),
             is_told: false,
         }
     }
@@ -231,12 +229,12 @@ impl Overhead {
             if window.group == Group::Softirqs {
                 let own = &mut self.softirqs;
                 let (thread_ns, changes) = (window.switch_ns, window.changes);
-                own.windows.learn(thread_ns, changes, self.interrupt_ns);
+                own.windows.learn(thread_ns, changes, self.interrupt);
                 own.ended += 1;
                 own.ended_ns += window.until_ns.saturating_sub(window.from_ns);
             }
             if let Some(own) = self.groups.of_mut(window.group) {
-                own.end_window(window, self.interrupt_ns);
+                own.end_window(window, self.interrupt);
             }
         }
     }

@@ -81,7 +81,7 @@ fn attach_together(
         ));
     }
     attached
-        .attach(GroupSet::ALL)
+        .attach(GroupSet::ALL, false)
         .context("refused at attaching")?;
     for program in skel.object().progs() {
         if let Some(function) = pair_of(&program.name().to_string_lossy())

@@ -9,6 +9,7 @@ use metrics_common::Source;
 use netto_analysis::alternation::Alternation;
 use netto_analysis::budget::GroupCosts;
 use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
+use netto_analysis::prices::InterruptPrice;
 use netto_analysis::sampling_windows::SamplingWindows;
 use netto_analysis::windowed_counts::WindowedCounts;
 use netto_sys::session::AttachedWindow;
@@ -233,10 +234,10 @@ impl Registered {
         self.attached_before_ns = attached_ns;
     }
 
-    /// Records a window that has ended; `interrupt_ns` is what an interrupt from another CPU takes.
-    pub(super) fn end_window(&mut self, window: AttachedWindow, interrupt_ns: f64) {
+    /// Records a window that has ended; `interrupt` is the price of one from another CPU.
+    pub(super) fn end_window(&mut self, window: AttachedWindow, interrupt: InterruptPrice) {
         self.windows
-            .learn(window.switch_ns, window.changes, interrupt_ns);
+            .learn(window.switch_ns, window.changes, interrupt);
         self.attached.push(window);
     }
 
@@ -362,16 +363,20 @@ mod tests {
                 hz: 1_000,
             },
         };
-        own.end_window(attached, INTERRUPT_NS);
+        let interrupt = InterruptPrice {
+            ns: INTERRUPT_NS,
+            felt_ns: INTERRUPT_NS,
+        };
+        own.end_window(attached, interrupt);
         let samples = [0, 1].map(|cpu| own.window_samples(cpu));
         assert_eq!(samples, [0.0, window.length_ns as f64 / 1e6]);
         assert!(own.was_attached(0, window.length_ns) && !own.was_attached(0, INTERVAL_NS));
         // The events of that window, of 200,000 a second.
         own.counted = Some(vec![0, 200_000 * window.length_ns / INTERVAL_NS]);
-        let interrupts_ns = 4.0 * 6.0 * INTERRUPT_NS;
+        let interrupts_ns = own.windows.interrupts_ns();
         assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), interrupts_ns as u64);
         let taken = own.taken_in_windows_ns(1, EVENT_NS) as f64 / INTERVAL_NS as f64;
-        assert!((taken - 0.003 - 0.000_12).abs() < 1e-6, "{taken}");
+        assert!((taken - 0.003 - 0.000_2).abs() < 1e-6, "{taken}");
         let ratio = expected(&groups, GroupSet::NONE);
         assert!((ratio / taken - 1.0).abs() < 0.01, "{ratio} of {taken}");
         assert_eq!(

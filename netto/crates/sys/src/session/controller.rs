@@ -361,7 +361,9 @@ impl Worker {
                     let open = self.windows.iter().filter(|own| own.from_ns.is_some());
                     let open: GroupSet = open.map(|own| own.group).collect();
                     self.detach(attached.minus(wanted).minus(open));
-                    self.attach(wanted.minus(attached));
+                    // What is attached for a window lacks a part.
+                    let whole = attached.minus(open);
+                    self.attach(wanted.minus(whole), false);
                 }
                 Order::Window(window) => self.windows.push(window),
                 // Receiver dropped after its timeout; ignore.
@@ -410,7 +412,7 @@ impl Worker {
                 None if is_attached(self) => {}
                 None => {
                     let before_ns = system::thread_cpu_ns();
-                    self.attach(group);
+                    self.attach(group, true);
                     if is_attached(self) {
                         window.from_ns = Some(system::monotonic_ns());
                         let WindowSampling { cpus, hz } = &mut window.sampling;
@@ -430,11 +432,8 @@ impl Worker {
                         self.detach(group);
                     }
                     let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
-                    let own = self
-                        .set
-                        .probes
-                        .iter()
-                        .filter(|own| own.group == window.group);
+                    let own = self.set.probes.iter();
+                    let own = own.filter(|own| own.group == window.group && !own.is_of_interrupts);
                     let changes = 2 * own.count() as u32;
                     self.controller.state().windows.push(AttachedWindow {
                         group: window.group,
@@ -463,11 +462,11 @@ impl Worker {
         }
     }
 
-    fn attach(&mut self, groups: GroupSet) {
+    fn attach(&mut self, groups: GroupSet, for_a_window: bool) {
         for group in groups.iter() {
             let alone = GroupSet::NONE.with(group);
             let begun_ns = system::monotonic_ns();
-            match self.set.attach(alone) {
+            match self.set.attach(alone, for_a_window) {
                 Ok(()) => {
                     self.turn_clocks(alone, true, begun_ns);
                     self.note(self.controller.attached().with(group));
@@ -578,7 +577,10 @@ impl Worker {
         };
         // What a program of several groups takes is divided by estimate.
         let event_ns = |group: Group| price_ns(&runs, group).or_else(|| price_ns(&both, group));
-        let interrupts_ns = events(&runs, Group::Softirqs).map(|softirqs| {
+        // In a window the programs at interrupts are not attached.
+        let softirqs = events(&runs, Group::Softirqs);
+        let softirqs = softirqs.filter(|_| self.wanted.has(Group::Softirqs));
+        let interrupts_ns = softirqs.map(|softirqs| {
             sum(&runs, &|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64
         });
         let sampler = Some(sampler.since(sampler_before)).filter(|runs| runs.count > 0);

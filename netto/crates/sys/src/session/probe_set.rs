@@ -42,19 +42,21 @@ impl std::fmt::Debug for ProbeSet {
 }
 
 impl ProbeSet {
-    /// Attaches every program of these groups: what ends a kind before what begins it, for a
-    /// beginning without an end would charge its task for ever.
+    /// Attaches the programs of these groups: what ends a kind before what begins it, for a
+    /// beginning without an end would charge its task for ever. `for_a_window`: without those at
+    /// interrupts, whose time is not shown then.
     ///
     /// # Errors
     /// The kernel's refusal; programs of the group that were attached before it stay.
-    pub(crate) fn attach(&mut self, groups: GroupSet) -> io::Result<()> {
+    pub(crate) fn attach(&mut self, groups: GroupSet, for_a_window: bool) -> io::Result<()> {
         let [first, then] = if self.begins_come_first {
             [Role::Begin, Role::End]
         } else {
             [Role::End, Role::Begin]
         };
         for role in [first, then] {
-            for member in self.of(groups, role) {
+            let members = self.of(groups, role);
+            for member in members.filter(|own| !(for_a_window && own.is_of_interrupts)) {
                 member.is_wanted = true;
                 if member.section().is_none() {
                     member.attach()?;
@@ -306,7 +308,7 @@ mod tests {
         assert_eq!(set.refused, ["of_both"]);
         assert!(set.combined.is_empty());
         // The kernel was asked to attach its own program, which is none.
-        assert!(set.attach(GroupSet::NONE.with(A)).is_err());
+        assert!(set.attach(GroupSet::NONE.with(A), false).is_err());
         assert!(set.take_lost().is_empty());
         assert!(set.probes.iter().all(|member| !member.is_wanted));
         // Another feature of this name may come.
@@ -314,5 +316,17 @@ mod tests {
         assert!(set.refused.is_empty());
         assert_eq!(set.probes.len(), 1);
         assert_eq!(set.runs().len(), set.shares().len());
+    }
+
+    #[test]
+    fn a_window_does_without_the_programs_at_interrupts() {
+        let mut set = ProbeSet::default();
+        let probe = Probe::refused("clock", "tp_btf/tide").unwrap();
+        let mut member = Member::of(Group::Softirqs, Role::Begin, probe);
+        member.is_of_interrupts = true;
+        set.probes.push(member);
+        let softirqs = GroupSet::NONE.with(Group::Softirqs);
+        assert!(set.attach(softirqs, true).is_ok());
+        assert!(set.attach(softirqs, false).is_err(), "it was asked for");
     }
 }
