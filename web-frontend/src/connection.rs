@@ -106,14 +106,15 @@ impl Connection {
     }
 }
 
-/// Where the daemon that served this page listens for WebSockets, and tells the past too.
+/// Where the daemon that served this page listens for WebSockets, and tells the past too, in the
+/// compact form.
 pub fn socket_url(page_protocol: &str, host: &str) -> String {
     let scheme = if page_protocol == "https:" {
         "wss"
     } else {
         "ws"
     };
-    format!("{scheme}://{host}/ws?history")
+    format!("{scheme}://{host}/ws?history&compact")
 }
 
 #[cfg(target_arch = "wasm32")]
@@ -292,7 +293,13 @@ mod tests {
 
     #[test]
     fn the_socket_is_as_safe_as_the_page() {
-        assert_eq!(socket_url("http:", "h:10880"), "ws://h:10880/ws?history");
-        assert_eq!(socket_url("https:", "[::1]:1"), "wss://[::1]:1/ws?history");
+        assert_eq!(
+            socket_url("http:", "h:10880"),
+            "ws://h:10880/ws?history&compact"
+        );
+        assert_eq!(
+            socket_url("https:", "[::1]:1"),
+            "wss://[::1]:1/ws?history&compact"
+        );
     }
 }

@@ -8,7 +8,7 @@
 use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::Addr;
@@ -25,6 +25,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context;
 use metrics_common::Info;
+use metrics_common::compact::Compact;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -104,6 +105,8 @@ struct State {
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
+    /// The compact form of snapshots, which pages share.
+    compact: Arc<Mutex<Compact>>,
     asked: Vec<LimitedQuestion>,
     profile_places: ProfilePlaces,
 }
@@ -136,6 +139,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),
+        compact: Arc::default(),
         asked: questions
             .map(|question| LimitedQuestion::new(question, turns.clone()))
             .collect(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metrics_common::codec::{self, ServerMessage};
+use metrics_common::compact::Compact;
 
 use super::{Options, figure, processes};
 use crate::child::{self, Owned};
@@ -75,15 +76,17 @@ pub fn measure(_: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Sizes of snapshots as sent, kilobytes.
+/// Sizes of snapshots as a page gets them, kilobytes.
 fn frames(at: SocketAddr) -> Result<Vec<f64>> {
     let mut socket = WebSocket::open(at)?;
+    let mut compact = Compact::default();
     let mut sizes = Vec::new();
     while sizes.len() < FRAMES {
         match socket.receive()? {
             Received::Message(message) => {
                 if let ServerMessage::Snapshot(snapshot) = *message {
-                    sizes.push(codec::encode_snapshot(&snapshot)?.len() as f64 / 1e3);
+                    let message = codec::encode_snapshot(&compact.of(&snapshot))?;
+                    sizes.push(message.len() as f64 / 1e3);
                 }
             }
             Received::Closed(code, words) => bail!("netto demo closed ({code}): {words}"),
