@@ -20,6 +20,7 @@ tests! {
     views::where_stacks_are_few_a_longer_stretch_is_shown_and_said = window;
     views::an_automatic_check_of_accessibility_finds_nothing_serious;
     views::the_hot_core_of_128_is_named_at_once = hot_core;
+    views::the_first_screen_has_a_map_of_cpus_that_leads_to_them = map;
     views::of_128_cpus_only_those_in_sight_are_in_the_table = columns_in_sight;
     views::nothing_is_wider_than_the_window_in_light_or_dark = fits;
 }
@@ -314,6 +315,40 @@ fn hot_core() -> Result<()> {
             .text("#heat-note")?
             .ends_with("96 CPUs hidden by the filter")
     );
+    browser.must_be_content()
+}
+
+fn map() -> Result<()> {
+    let demo = demo::wide()?;
+    let browser = Browser::start(1440, 900)?;
+    browser.open(&demo.page(""))?;
+    // It stands on the first screen, and its darkest square is the CPU that is named first.
+    let found = browser.script(
+        r##"
+        const canvas = document.getElementById("map-canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const light = (at) => data[4 * at] + data[4 * at + 1] + data[4 * at + 2];
+        let darkest = 0;
+        for (let at = 0; at < data.length / 4; at++) if (light(at) < light(darkest)) darkest = at;
+        const named = document.querySelector("#map-hottest dt").textContent;
+        const hot = Number(named.replace("CPU ", ""));
+        return [canvas.width, canvas.height, light(hot) === light(darkest),
+          document.getElementById("map").getBoundingClientRect().bottom < innerHeight];
+        "##,
+    )?;
+    ensure!(found == serde_json::json!([16, 8, true, true]), "{found}");
+    let [left, top, width, height] = browser.place("#map-cells")?;
+    browser.mouse("mouseMoved", left + width / 2.0, top + height / 2.0)?;
+    let tip = browser.text("#tip")?;
+    ensure!(
+        tip.starts_with("CPU ") && tip.contains("networking"),
+        "{tip}"
+    );
+    browser.script("document.getElementById('map-cells').click()")?;
+    browser.wait_until(
+        "CPUs over time are in sight",
+        "return document.getElementById('percpu').getBoundingClientRect().top < 100",
+    )?;
     browser.must_be_content()
 }
 

@@ -47,6 +47,11 @@ impl PageSwitch {
             .map(|_| ())
     }
 
+    /// Whether the page that will be drawn is another than the one before.
+    pub fn is_other(&self) -> bool {
+        self.is_other
+    }
+
     /// Scrolls to the beginning of the drawn page, or to the requested view. Returns whether the
     /// page has changed.
     ///
