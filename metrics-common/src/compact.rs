@@ -1,22 +1,15 @@
-//! The compact form of snapshots, for pages: rounded as in a log, and what each owner caused as a sum
-//! of all CPUs, which is all that a page shows of it. Pure.
+//! The compact form of snapshots, for pages: what each owner caused is a sum of all CPUs, which is all
+//! that a page shows of it, and was most of a message of many CPUs. Pure.
 
-use crate::log::Rounding;
 use crate::snapshot::Snapshot;
 
-/// Makes the compact form of consecutive snapshots; see the head of this file.
-#[derive(Debug, Default)]
-pub struct Compact(Rounding);
-
-impl Compact {
-    /// The compact form of a snapshot.
-    pub fn of(&mut self, snapshot: &Snapshot) -> Snapshot {
-        let mut compact = self.0.round(snapshot);
-        if let Some(owners) = &mut compact.sections.owners {
-            owners.sum_over_cpus();
-        }
-        compact
+/// The compact form of a snapshot.
+pub fn compact(snapshot: &Snapshot) -> Snapshot {
+    let mut compact = snapshot.clone();
+    if let Some(owners) = &mut compact.sections.owners {
+        owners.sum_over_cpus();
     }
+    compact
 }
 
 #[cfg(test)]
@@ -51,9 +44,8 @@ mod tests {
             },
             ..Snapshot::default()
         };
-        let mut compact = Compact::default();
-        let mut read = |sequence| {
-            let bytes = codec::encode_snapshot(&compact.of(&snapshot(sequence))).unwrap();
+        let read = |sequence| {
+            let bytes = codec::encode_snapshot(&compact(&snapshot(sequence))).unwrap();
             let full = codec::encode_snapshot(&snapshot(sequence)).unwrap();
             assert!(bytes.len() + 200 < full.len());
             match codec::decode(&bytes).unwrap() {

@@ -8,7 +8,7 @@
 use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
@@ -25,7 +25,6 @@ use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context;
 use metrics_common::Info;
-use metrics_common::compact::Compact;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -105,8 +104,6 @@ struct State {
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
-    /// The compact form of snapshots, which pages share.
-    compact: Arc<Mutex<Compact>>,
     asked: Vec<LimitedQuestion>,
     profile_places: ProfilePlaces,
 }
@@ -139,7 +136,6 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),
-        compact: Arc::default(),
         asked: questions
             .map(|question| LimitedQuestion::new(question, turns.clone()))
             .collect(),

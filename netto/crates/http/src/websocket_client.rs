@@ -7,7 +7,7 @@
 //! nothing else; it understands no messages from clients.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -16,7 +16,6 @@ use actix_ws::{CloseCode, CloseReason, Message, ProtocolError, Session};
 use futures_util::FutureExt;
 use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::compact::Compact;
 
 use crate::admission::Dashboard;
 use crate::frames::FrameRefusal;
@@ -66,8 +65,8 @@ pub struct Surroundings {
     pub info: Arc<Info>,
     /// Whether the client requested the history.
     pub wants_past: bool,
-    /// The compact form, if the client requested it.
-    pub compact: Option<Arc<Mutex<Compact>>>,
+    /// Whether the client requested the compact form.
+    pub wants_compact: bool,
     /// Counter of skipped snapshots.
     pub drops: Arc<SinkDrops>,
     /// Timeouts for the client.
@@ -161,9 +160,9 @@ impl WebSocketClient {
 
     fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
         self.meet(&published.info, ctx);
-        let message = match &self.around.compact {
-            Some(form) => published.compact_message(form),
-            None => published.message(),
+        let message = match self.around.wants_compact {
+            true => published.compact_message(),
+            false => published.message(),
         };
         match message {
             Ok(bytes) => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use actix::prelude::*;
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, CodecError, ServerMessage};
-use metrics_common::compact::Compact;
+use metrics_common::compact::compact;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
@@ -103,21 +103,16 @@ impl Published {
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 
-    /// The snapshot's compact form as a message; all callers share `form`.
+    /// The snapshot's compact form as a message.
     ///
     /// # Errors
     /// Only when memory runs out.
-    pub fn compact_message(&self, form: &Mutex<Compact>) -> Result<Bytes, CodecError> {
+    pub fn compact_message(&self) -> Result<Bytes, CodecError> {
         if let Some(bytes) = self.compact.get() {
             return Ok(bytes.clone());
         }
-        // A panic during the rounding would leave rounding errors of less than a step.
-        let compact = form
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .of(&self.snapshot);
-        let bytes = codec::encode_snapshot(&compact)?;
-        Ok(self.compact.get_or_init(|| bytes.into()).clone())
+        let bytes = recent::exact(codec::encode_snapshot(&compact(&self.snapshot))?);
+        Ok(self.compact.get_or_init(|| bytes).clone())
     }
 }
 

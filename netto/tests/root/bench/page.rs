@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::compact::Compact;
+use metrics_common::compact::compact;
 
 use super::{Options, figure, processes};
 use crate::child::{self, Owned};
@@ -79,13 +79,12 @@ pub fn measure(_: &Options) -> Result<()> {
 /// Sizes of snapshots as a page gets them, kilobytes.
 fn frames(at: SocketAddr) -> Result<Vec<f64>> {
     let mut socket = WebSocket::open(at)?;
-    let mut compact = Compact::default();
     let mut sizes = Vec::new();
     while sizes.len() < FRAMES {
         match socket.receive()? {
             Received::Message(message) => {
                 if let ServerMessage::Snapshot(snapshot) = *message {
-                    let message = codec::encode_snapshot(&compact.of(&snapshot))?;
+                    let message = codec::encode_snapshot(&compact(&snapshot))?;
                     sizes.push(message.len() as f64 / 1e3);
                 }
             }

@@ -180,7 +180,7 @@ async fn websocket(
             collector: wiring.collector.clone(),
             info: newest_info(&state),
             wants_past: wants("history"),
-            compact: wants("compact").then(|| state.compact.clone()),
+            wants_compact: wants("compact"),
             drops: wiring.drops.clone(),
             patience: wiring.patience,
             slot,
