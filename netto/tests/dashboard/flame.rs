@@ -205,7 +205,7 @@ fn keyboard() -> Result<()> {
 
 fn demonstration() -> Result<()> {
     let demo = demo::usual()?;
-    let browser = Browser::start(1400, 8000)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page("flame=1"))?;
     browser.wait_until("it is drawn", SHOWN)?;
     // Events by the names that the page uses elsewhere, and none that it does not know.

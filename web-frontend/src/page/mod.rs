@@ -212,7 +212,7 @@ impl Page {
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
         self.drawn = drawn;
-        if self.switch.end(&self.dom)? {
+        if self.switch.end(&self.dom, !self.drawn.is_empty())? {
             // Positions were measured on the previous page.
             (self.redraw)();
         }
@@ -337,16 +337,16 @@ impl Page {
         Ok(())
     }
 
-    /// Writes the state into input fields, and scrolls to the section named in the address.
+    /// Writes the state into input fields; the next drawing scrolls to the section named in the address.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
-    pub fn show_state(&self) -> Result<(), JsValue> {
+    pub fn show_state(&mut self) -> Result<(), JsValue> {
         for (_, view) in &self.views {
             view.show_choices(&self.dom)?;
         }
-        if let Ok(section) = self.dom.element(&self.shared.view) {
-            section.scroll_into_view();
+        if !self.shared.view.is_empty() {
+            self.switch.jump = Some(self.shared.view.clone());
         }
         Ok(())
     }

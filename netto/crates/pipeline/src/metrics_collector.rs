@@ -17,6 +17,7 @@ use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attention::Attention;
+use super::compression;
 use super::recent::{self, Recent};
 use super::shared::Shared;
 use super::supervisor::{Part, Supervisor, Watch};
@@ -103,7 +104,7 @@ impl Published {
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 
-    /// The snapshot's compact form as a message.
+    /// The snapshot's compact form as a message, compressed: a page has the browser unpack it.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -111,7 +112,8 @@ impl Published {
         if let Some(bytes) = self.compact.get() {
             return Ok(bytes.clone());
         }
-        let bytes = recent::exact(codec::encode_snapshot(&compact(&self.snapshot))?);
+        let plain = codec::encode_snapshot(&compact(&self.snapshot))?;
+        let bytes = compression::gzip(&plain).unwrap_or_else(|_| plain.into());
         Ok(self.compact.get_or_init(|| bytes).clone())
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::compact::compact;
+use netto_pipeline::compression;
 
 use super::{Options, figure, processes};
 use crate::child::{self, Owned};
@@ -84,7 +85,8 @@ fn frames(at: SocketAddr) -> Result<Vec<f64>> {
         match socket.receive()? {
             Received::Message(message) => {
                 if let ServerMessage::Snapshot(snapshot) = *message {
-                    let message = codec::encode_snapshot(&compact(&snapshot))?;
+                    let plain = codec::encode_snapshot(&compact(&snapshot))?;
+                    let message = compression::gzip(&plain).map_err(anyhow::Error::msg)?;
                     sizes.push(message.len() as f64 / 1e3);
                 }
             }

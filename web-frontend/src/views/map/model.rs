@@ -10,7 +10,7 @@ use crate::sort::sort_by;
 use crate::view_model::{HEADLINE, index_of};
 
 /// Number of CPUs that are named.
-const NAMED: usize = 3;
+const NAMED: usize = 6;
 /// The scale ends here or above, so that a quiet host is pale.
 const LEAST_TOP_RATIO: f64 = 0.1;
 
@@ -106,7 +106,7 @@ mod tests {
         (ms[37], ms[3], ms[100], ms[5]) = (380, 20, 30, 10);
         let map = map(&ms);
         let named: Vec<u32> = map.hottest().iter().map(|(cpu, _)| *cpu).collect();
-        assert_eq!(named, [37, 100, 3]);
+        assert_eq!(named, [37, 100, 3, 5]);
         assert_eq!((map.columns, map.lines()), (16, 8));
         assert_eq!(map.at((5.5 / 16.0, 2.5 / 8.0)), Some((37, 0.76)));
     }

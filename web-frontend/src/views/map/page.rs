@@ -15,7 +15,7 @@ use crate::state::Keys;
 use crate::view::{Pointer, Scene, View};
 
 /// Width of a line of squares, and largest side of a square, pixels.
-const LINE_PX: usize = 232;
+const LINE_PX: usize = 304;
 const SQUARE_PX: usize = 44;
 
 /// The view, before anything is shown.
