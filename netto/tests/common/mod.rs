@@ -2,6 +2,11 @@
 
 pub mod child;
 pub mod http;
+#[allow(
+    dead_code,
+    reason = "tests without a live kernel or browser are tried once"
+)]
+pub mod repeat;
 #[allow(dead_code, reason = "the root tests choose by it")]
 pub mod tiers;
 pub mod trial;

@@ -2,7 +2,7 @@
 //! theirs and `cargo xtask test` to choose programs. Tests are named by the begin of their name.
 //!
 //! What no row names runs in `cargo xtask test`. A row can add to that: run in `--quick` too,
-//! wait for a quiet host, decide by two of three tries, run in guests too. Or it moves tests to
+//! wait for a quiet host, run in guests too. Or it moves tests to
 //! `--long`, and says why, and what holds their promise in each run; these are marked as ignored,
 //! so that each run shows that they exist. In a guest they run nevertheless if a row says so.
 
@@ -19,8 +19,6 @@ pub struct Row {
     pub long: &'static str,
     /// They measure the whole host, and wait until it is quiet.
     pub is_quiet: bool,
-    /// They are statistics: after a first failure, two of three tries decide.
-    pub is_repeated: bool,
     /// They run in the guests of other kernels, which have no browser and no iperf3, and whose
     /// time is not a machine's: what counts, or shows a part that only its own workload reaches.
     pub is_guest: bool,
@@ -33,7 +31,6 @@ const fn row(program: &'static str, tests: &'static str) -> Row {
         is_quick: false,
         long: "",
         is_quiet: false,
-        is_repeated: false,
         is_guest: false,
     }
 }
@@ -58,14 +55,9 @@ impl Row {
         self
     }
 
-    const fn repeated(mut self) -> Row {
-        self.is_repeated = true;
-        self
-    }
-
     /// Shares, times and prices, for which the host must be quiet.
     const fn statistics(self, why: &'static str) -> Row {
-        self.quiet().repeated().long(why)
+        self.quiet().long(why)
     }
 
     const fn guest(mut self) -> Row {
@@ -145,9 +137,8 @@ pub const TABLE: &[Row] = &[
     root("diff::")
         .statistics("statistics of a quiet host; offline compare/tests.rs has them by seeds"),
     root("pace::")
-        .repeated()
         .long("statistics: at which distances two samplers meet"),
-    root("idle::").repeated().long(KNOWN_COST).guest(),
+    root("idle::").long(KNOWN_COST).guest(),
     root("programs::a_packet_costs").statistics(KNOWN_COST),
     root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
     root("ticks::beside_").statistics(KNOWN_COST),
@@ -177,15 +168,13 @@ pub const TABLE: &[Row] = &[
         .quiet()
         .long("counts what the whole host does, which in guests is known")
         .guest(),
-    root("counting::large_copies_").repeated(),
-    root("latency::a_reader_").repeated().long(DELAYS),
-    root("latency::a_slow_").repeated().long(DELAYS),
+    root("latency::a_reader_").long(DELAYS),
+    root("latency::a_slow_").long(DELAYS),
     root("latency::segments_").long(DELAYS),
     root("latency::what_a_program_").long(DELAYS),
     root("latency::what_a_queue_").long(DELAYS),
     root("latency::what_it_costs_").long(DELAYS),
     root("latency::one_in_")
-        .repeated()
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
     root("latency::of_more_datagrams").guest(),

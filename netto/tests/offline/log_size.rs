@@ -17,13 +17,17 @@ const MOST_BYTES_A_DAY: u64 = 570_000_000;
 const A_BLOCK: u64 = 7;
 
 fn source(cpus: u32, seed: u64) -> Source {
+    source_without(cpus, seed, &["owners", "latency", "flows"])
+}
+
+fn source_without(cpus: u32, seed: u64, without: &'static [&'static str]) -> Source {
     Source::new(Settings {
         cpus,
         seed,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         features: FEATURES,
-        without: &["owners", "latency", "flows"],
+        without,
     })
 }
 
@@ -82,13 +86,18 @@ fn a_day_of_64_cpus_to_the_nanosecond_is_two_to_four_times_as_much() {
 }
 
 #[test]
-fn a_frame_of_128_cpus_is_at_most_26_kilobytes() {
-    let mut source = source(128, 1);
-    let snapshots = (0..60).map(|_| source.next_snapshot().expect("a snapshot"));
-    let bytes = snapshots.map(|own| codec::encode_snapshot(&own).expect("encoded").len());
-    let largest = bytes.max();
-    println!("{largest:?} bytes a frame");
-    assert!(largest <= Some(26_000), "{largest:?} bytes");
+fn a_frame_of_128_cpus_is_at_most_26_kilobytes_and_100_with_all_sections() {
+    for (without, most) in [
+        (&["owners", "latency", "flows"][..], 26_000),
+        (&[], 100_000),
+    ] {
+        let mut source = source_without(128, 1, without);
+        let snapshots = (0..60).map(|_| source.next_snapshot().expect("a snapshot"));
+        let bytes = snapshots.map(|own| codec::encode_snapshot(&own).expect("encoded").len());
+        let largest = bytes.max();
+        println!("{largest:?} bytes a frame without {without:?}");
+        assert!(largest <= Some(most), "{largest:?} bytes");
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! names, or the one that cargo built with it. The tests measure, so they run
 //! one after the other. Where there is no root, or a tool is missing, a test is
 //! skipped with a line that says so; with `CI=true` that is a failure instead. So is one whose
-//! figures would be others' traffic (`quiet.rs`). Statistics get a second chance (`repeat.rs`).
+//! figures would be others' traffic (`quiet.rs`). A test that failed is
+//! tried again (`../common/repeat.rs`).
 //! What runs when is in `common/tiers.rs`.
 
 mod agent;
@@ -37,7 +38,6 @@ mod measure;
 mod owners_off;
 mod owners_pids;
 mod quiet;
-mod repeat;
 mod traffic;
 mod uring;
 mod websocket;
@@ -61,7 +61,7 @@ suites! {
 
 use std::process::ExitCode;
 
-use common::{child, http, tiers, trial, turn, webdriver};
+use common::{child, http, repeat, tiers, trial, turn, webdriver};
 use libtest_mimic::Arguments;
 use trial::Test;
 
@@ -111,8 +111,13 @@ fn main() -> anyhow::Result<ExitCode> {
     let trials = chosen
         .into_iter()
         .map(|test| {
-            test.to_trial(repeat::run)
-                .with_ignored_flag(is_left_out(test.name))
+            test.to_trial(|test| {
+                repeat::run(test.name, || {
+                    quiet::wait_for(test.name)?;
+                    (test.body)()
+                })
+            })
+            .with_ignored_flag(is_left_out(test.name))
         })
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -1,25 +1,22 @@
-//! A check of statistics that fails once proves little: it is tried again, until two tries agree.
-//! One that fails with probability p then fails with about 3p². What failed is printed in full,
-//! and where the check held in the end, a line says so that `cargo xtask test` counts.
+//! A test of a live kernel or browser that fails once proves little on a busy host: it is tried
+//! again, until two tries agree. One that fails with probability p then fails with about 3p².
+//! What failed is printed in full, and where the test held in the end, a line says so that
+//! `cargo xtask test` counts.
 
 use anyhow::{Result, bail};
 
-use crate::trial::{self, Test};
-use crate::{quiet, tiers};
+use super::trial;
 
 /// Number of equal outcomes that decide, if the first try failed.
 const MAJORITY: usize = 2;
 
-/// Runs a test when the host is quiet enough for it, as often as it needs.
-pub fn run(test: &Test) -> Result<()> {
-    let attempt = || quiet::wait_for(test.name).and_then(|()| (test.body)());
-    let is_repeated = tiers::rows("root", test.name).any(|row| row.is_repeated);
-    if is_repeated {
-        // The runner has begun a line with the name of the test.
-        majority(test.name, attempt, |told| println!("\n{told}"))
-    } else {
-        attempt()
-    }
+/// Tries until most tries agree, and prints what failed.
+///
+/// # Errors
+/// As [`majority`].
+pub fn run(name: &str, attempt: impl FnMut() -> Result<()>) -> Result<()> {
+    // The runner has begun a line with the name of the test.
+    majority(name, attempt, |told| println!("\n{told}"))
 }
 
 /// Tries until most tries agree, and reports failed ones.
