@@ -24,6 +24,7 @@
 
 pub mod advice;
 pub mod codec;
+pub mod compact;
 pub mod component;
 pub mod confidence;
 pub mod efficiency;

@@ -222,7 +222,7 @@ impl App {
         })?;
         self.listen(&self.window, "hashchange", |app, _: DomEvent| {
             app.page.borrow_mut().read_address()?;
-            app.page.borrow().show_state()?;
+            app.page.borrow_mut().show_state()?;
             app.draw_soon();
             Ok(())
         })?;
@@ -272,7 +272,7 @@ fn start() -> Result<(), JsValue> {
     let window = web_sys::window().ok_or("there is no window")?;
     let app = App::new(window.clone())?;
     app.listen_to_the_reader()?;
-    app.page.borrow().show_state()?;
+    app.page.borrow_mut().show_state()?;
     let watch = {
         let app = app.clone();
         Closure::<dyn FnMut()>::new(move || app.watch())

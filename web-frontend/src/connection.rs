@@ -106,14 +106,15 @@ impl Connection {
     }
 }
 
-/// Where the daemon that served this page listens for WebSockets, and tells the past too.
+/// Where the daemon that served this page listens for WebSockets, and tells the past too, in the
+/// compact form.
 pub fn socket_url(page_protocol: &str, host: &str) -> String {
     let scheme = if page_protocol == "https:" {
         "wss"
     } else {
         "ws"
     };
-    format!("{scheme}://{host}/ws?history")
+    format!("{scheme}://{host}/ws?history&compact")
 }
 
 #[cfg(target_arch = "wasm32")]
@@ -124,11 +125,16 @@ mod socket {
     use std::cell::RefCell;
     use std::rc::Rc;
 
+    use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect, Uint8Array};
     use metrics_common::codec::ServerMessage;
     use wasm_bindgen::prelude::*;
-    use web_sys::{BinaryType, CloseEvent, MessageEvent, WebSocket};
+    use web_sys::{BinaryType, CloseEvent, MessageEvent, Response, WebSocket};
 
     use crate::messagepack;
+    use crate::page::dom::error_message;
+
+    /// The first byte of gzip, and of no message.
+    const GZIP: u8 = 0x1f;
 
     /// An event of the connection.
     pub enum Event {
@@ -155,6 +161,38 @@ mod socket {
         }
     }
 
+    /// The bytes of a message, which the browser unpacks if they are compressed.
+    fn unpack(buffer: ArrayBuffer) -> Result<Promise, JsValue> {
+        if Uint8Array::new(&buffer).get_index(0) != GZIP {
+            return Ok(Promise::resolve(&buffer).unchecked_into());
+        }
+        let packed = Response::new_with_opt_buffer_source(Some(&buffer))?;
+        let packed = packed.body().ok_or("an empty message")?;
+        // Of the browser's interfaces that web-sys does not take for settled.
+        let unpacker: Function =
+            Reflect::get(&js_sys::global(), &"DecompressionStream".into())?.dyn_into()?;
+        let unpacker = Reflect::construct(&unpacker, &Array::of1(&"gzip".into()))?;
+        // It has the two streams that such a pair is made of.
+        let plain = packed.pipe_through(unpacker.unchecked_ref());
+        let plain = Response::new_with_opt_readable_stream(Some(&plain))?.array_buffer()?;
+        Ok(plain.unchecked_into())
+    }
+
+    /// What has arrived, one after the other, though unpacking takes its time.
+    struct Arrivals {
+        last: RefCell<Promise>,
+        on_arrival: Closure<dyn FnMut(JsValue)>,
+        on_failure: Closure<dyn FnMut(JsValue)>,
+    }
+
+    impl Arrivals {
+        fn push(&self, next: Promise) {
+            let both = Promise::all(&Array::of2(&self.last.borrow(), &next));
+            let next = both.then2(&self.on_arrival, &self.on_failure);
+            *self.last.borrow_mut() = next;
+        }
+    }
+
     /// One connection at a time; the handlers are made once, so that a page
     /// that reconnects all day does not grow.
     pub struct Socket {
@@ -167,18 +205,33 @@ mod socket {
         /// Not connected yet; every event goes to `handler`.
         pub fn new(handler: Rc<dyn Fn(Event)>) -> Self {
             let on_event = handler.clone();
+            let arrivals = Rc::new(Arrivals {
+                last: RefCell::new(Promise::resolve(&JsValue::NULL)),
+                on_arrival: Closure::new(move |both: JsValue| {
+                    let next = Array::from(&both).get(1);
+                    // A text is the reason why the connection is closed.
+                    handler(match next.as_string() {
+                        Some(reason) => Event::Closed(reason),
+                        None => Event::of(&Uint8Array::new(&next).to_vec()),
+                    });
+                }),
+                on_failure: Closure::new(move |error: JsValue| {
+                    on_event(Event::Garbage(error_message(&error)));
+                }),
+            });
+            let closed = arrivals.clone();
             let on_message = Closure::new(move |event: MessageEvent| {
-                let Ok(buffer) = event.data().dyn_into::<js_sys::ArrayBuffer>() else {
-                    return on_event(Event::Garbage("a text message".to_owned()));
-                };
-                on_event(Event::of(&js_sys::Uint8Array::new(&buffer).to_vec()));
+                let next = event.data().dyn_into::<ArrayBuffer>();
+                let next = next.map_err(|_| js_sys::Error::new("a text message").into());
+                let next = next.and_then(unpack);
+                arrivals.push(next.unwrap_or_else(|error| Promise::reject(&error)));
             });
             let on_close = Closure::new(move |event: CloseEvent| {
                 let reason = match event.reason() {
                     reason if reason.is_empty() => "the daemon cannot be reached".to_owned(),
                     reason => reason,
                 };
-                handler(Event::Closed(reason));
+                closed.push(Promise::resolve(&JsValue::from(reason)));
             });
             Socket {
                 current: RefCell::new(None),
@@ -292,7 +345,13 @@ mod tests {
 
     #[test]
     fn the_socket_is_as_safe_as_the_page() {
-        assert_eq!(socket_url("http:", "h:10880"), "ws://h:10880/ws?history");
-        assert_eq!(socket_url("https:", "[::1]:1"), "wss://[::1]:1/ws?history");
+        assert_eq!(
+            socket_url("http:", "h:10880"),
+            "ws://h:10880/ws?history&compact"
+        );
+        assert_eq!(
+            socket_url("https:", "[::1]:1"),
+            "wss://[::1]:1/ws?history&compact"
+        );
     }
 }

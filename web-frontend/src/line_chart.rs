@@ -49,7 +49,7 @@ pub fn svg(
     document(size, |area| {
         for number in 0..=LINES {
             let value = top * f64::from(number) / f64::from(LINES);
-            let text = format::count(value.round() as u64);
+            let text = label(value, top);
             draw_value_line(area, plot, theme, plot.y(value, top), text)?;
         }
         draw_times(area, plot, theme, &line.frame, line.offset_ms, false)?;
@@ -68,6 +68,17 @@ pub fn svg(
         }
         Ok(())
     })
+}
+
+/// A value of the axis, with as many decimals as its lines need.
+fn label(value: f64, top: f64) -> String {
+    match top {
+        _ if value == 0.0 => "0".to_owned(),
+        high if high >= 20.0 => format::count(value.round() as u64),
+        high if high >= 2.0 => format!("{value:.1}"),
+        high if high >= 0.2 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
 }
 
 #[cfg(test)]

@@ -103,8 +103,10 @@ impl TimeRange {
 /// Choices shared by all views.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared {
-    /// Slug of the component whose parts are shown.
+    /// Slug of the event whose parts the reader has chosen; empty: those of [`Shared::leading`].
     pub event: String,
+    /// Slug of the event that takes most time.
+    pub leading: String,
     /// Slug of the component that is shown by CPU.
     pub component: String,
     /// Slug of the component whose own page is shown; empty for the overview.
@@ -125,7 +127,8 @@ pub struct Shared {
 impl Default for Shared {
     fn default() -> Self {
         Shared {
-            event: "rx_softirq".to_owned(),
+            event: String::new(),
+            leading: "rx_softirq".to_owned(),
             component: "network".to_owned(),
             about: String::new(),
             range: TimeRange::default(),
@@ -225,7 +228,10 @@ impl Address {
 
 impl Keys for Shared {
     fn read(&mut self, pairs: &Pairs) {
-        *self = Shared::default();
+        *self = Shared {
+            leading: std::mem::take(&mut self.leading),
+            ..Shared::default()
+        };
         if let Some(slug) = pairs.slug("event") {
             self.event = slug.to_owned();
         }
@@ -276,6 +282,22 @@ impl Keys for Shared {
 }
 
 impl Shared {
+    /// Slug of the event whose parts are shown.
+    pub fn event(&self) -> &str {
+        match self.event.as_str() {
+            "" => &self.leading,
+            chosen => chosen,
+        }
+    }
+
+    /// Shows the parts of an event; if they are chosen already, those of the leading event again.
+    pub fn choose_event(&mut self, slug: String) {
+        self.event = match self.event == slug {
+            true => String::new(),
+            false => slug,
+        };
+    }
+
     /// Slug of the component that is shown by CPU.
     pub fn by_cpu(&self) -> &str {
         match self.about.as_str() {
@@ -383,7 +405,7 @@ mod tests {
             "#event=<script>&component=&span=nan&basis=miles&about=<b>&until=-1&paused=1&x&=&hide=%zz,<b>",
         );
         assert_eq!(
-            (state.event.as_str(), state.component.as_str()),
+            (state.event(), state.component.as_str()),
             ("rx_softirq", "network")
         );
         assert_eq!(state.range, TimeRange::default());
@@ -391,6 +413,22 @@ mod tests {
         assert_eq!((state.about.as_str(), state.by_cpu()), ("", "network"));
         assert_eq!(state.hidden, Vec::<String>::new());
         assert_eq!(Pairs::of("#only=%zz").get("only"), Some("%zz"));
+    }
+
+    #[test]
+    fn the_leading_event_is_followed_until_another_is_chosen() {
+        let mut state = Shared {
+            leading: "tx_syscall".to_owned(),
+            ..Shared::default()
+        };
+        assert_eq!(state.event(), "tx_syscall");
+        state.choose_event("rx_softirq".to_owned());
+        state.leading = "rx_syscall".to_owned();
+        assert_eq!(state.event(), "rx_softirq");
+        state.choose_event("rx_softirq".to_owned());
+        assert_eq!(state.event(), "rx_syscall");
+        state.read(&Pairs::of("#"));
+        assert_eq!(state.event(), "rx_syscall", "it is no choice");
     }
 
     #[test]

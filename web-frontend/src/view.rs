@@ -29,6 +29,8 @@ pub struct Scene<'a> {
     pub latest: &'a Snapshot,
     /// The newest span with enough stacks, as one interval ([`crate::recent`]).
     pub now: &'a Snapshot,
+    /// The last seconds, on which the verdict rests ([`crate::recent::Steady`]).
+    pub judged: &'a Snapshot,
     /// The span to show: `now`, unless the page is paused.
     pub shown: &'a Snapshot,
     /// The reader's choices for all views.

@@ -75,6 +75,17 @@ pub fn parts_of<'a>(info: &'a Info, slug: &'a str) -> impl Iterator<Item = usize
         .map(|(index, _)| index)
 }
 
+/// Slug of the event that takes most time. One that leads stays until another takes clearly more, so
+/// that two alike do not take turns.
+pub fn leading_event(info: &Info, snapshot: &Snapshot, before: &str) -> Option<String> {
+    const CLEARLY: f64 = 1.25;
+    let ns = |row: usize| snapshot.total_ns(row).unwrap_or(0);
+    let first = parts_of(info, HEADLINE).max_by_key(|row| ns(*row))?;
+    let leads = |old: &usize| ns(first) as f64 <= ns(*old) as f64 * CLEARLY;
+    let row = index_of(info, before).filter(leads).unwrap_or(first);
+    Some(info.components[row].slug.clone())
+}
+
 /// Why a component has no values; `None` if it has.
 pub fn reason_missing<'a>(
     info: &'a Info,

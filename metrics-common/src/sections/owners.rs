@@ -234,7 +234,7 @@ pub struct Caused {
     pub owner: u32,
     /// Row of the component: one without parts, or the remainder of one with parts.
     pub component: u32,
-    /// CPU time by column, nanoseconds.
+    /// CPU time by column, nanoseconds; a single value is of all CPUs together.
     pub cpu_ns: Vec<u64>,
 }
 
@@ -352,6 +352,17 @@ pub(super) fn place_in(owners: &mut Vec<Owner>, owner: &Owner) -> u32 {
 }
 
 impl Owners {
+    /// Keeps of what was caused only the sums of all CPUs.
+    pub(crate) fn sum_over_cpus(&mut self) {
+        for caused in &mut self.caused {
+            let sum_ns = caused
+                .cpu_ns
+                .iter()
+                .fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+            caused.cpu_ns = vec![sum_ns];
+        }
+    }
+
     /// Index of this owner, which is added if missing.
     pub fn place_of(&mut self, owner: &Owner) -> u32 {
         let mut known = self.owners.iter();

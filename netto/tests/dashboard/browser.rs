@@ -49,6 +49,11 @@ impl Browser {
         Ok(browser)
     }
 
+    /// A window in which all views are in sight, since those out of sight are not updated.
+    pub fn tall() -> Result<Self> {
+        Browser::start(1400, 9000)
+    }
+
     /// Leaves nothing of a test to the next one.
     fn reset(&self) -> Result<()> {
         for script in self.scripts.take() {

@@ -99,7 +99,7 @@ fn used(browser: &Browser) -> Result<[f64; 3]> {
 fn memory() -> Result<()> {
     // Ten times the usual pace: the minute that this takes is ten of a page's.
     let demo = Demo::start(128, 50)?;
-    let browser = Browser::start(1400, 5600)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let shown = |browser: &Browser, count: u64| -> Result<()> {
         let script = "return Number(document.getElementById('netto').dataset.sequence)";

@@ -10,7 +10,7 @@ use crate::trial::tests;
 
 tests! {
     page;
-    flame::it_costs_nothing_until_it_is_opened = closed;
+    flame::it_costs_nothing_until_it_is_in_view = unseen;
     flame::a_click_zooms_and_the_path_leads_back = zoom;
     flame::a_search_says_what_share_it_finds = search;
     flame::the_keyboard_reaches_every_function = keyboard;
@@ -26,7 +26,17 @@ const STACKS: &str = "rx_softirq;net_rx_action;napi_poll;tcp_v4_rcv 300\n\
 /// A page to which the daemon answers this when asked for its flame graph: what
 /// is shown is then known to the last sample.
 pub fn page(demo: &Demo, status: u16, body: &str, fragment: &str) -> Result<Browser> {
-    let browser = Browser::start(1000, 8000)?;
+    page_of((1000, 8000), demo, status, body, fragment)
+}
+
+fn page_of(
+    (width, height): (u32, u32),
+    demo: &Demo,
+    status: u16,
+    body: &str,
+    fragment: &str,
+) -> Result<Browser> {
+    let browser = Browser::start(width, height)?;
     let script = format!(
         "const real = window.fetch; window.asked = 0; \
          window.fetch = (address, ...rest) => {{ \
@@ -60,14 +70,14 @@ fn box_of(browser: &Browser, name: &str) -> Result<[f64; 2]> {
 
 const SHOWN: &str = "return document.querySelectorAll('#flames rect').length > 3";
 
-fn closed() -> Result<()> {
+fn unseen() -> Result<()> {
     let demo = Demo::start(2, 200)?;
-    let browser = page(&demo, 200, STACKS, "")?;
+    let browser = page_of((1000, 700), &demo, 200, STACKS, "")?;
     let advance = "return Number(document.getElementById('netto').dataset.sequence)";
     let first = browser.script(advance)?.as_u64().context("no sequence")?;
     browser.wait_until("more intervals", &format!("{advance} > {}", first + 8))?;
     ensure!(browser.script("return window.asked")? == 0, "asked unseen");
-    browser.click("flame")?;
+    browser.script("document.getElementById('flame').scrollIntoView()")?;
     browser.wait_until("it is drawn", SHOWN)?;
     let basis = browser.text("#flame-basis")?;
     ensure!(
@@ -195,7 +205,7 @@ fn keyboard() -> Result<()> {
 
 fn demonstration() -> Result<()> {
     let demo = demo::usual()?;
-    let browser = Browser::start(1400, 8000)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page("flame=1"))?;
     browser.wait_until("it is drawn", SHOWN)?;
     // Events by the names that the page uses elsewhere, and none that it does not know.

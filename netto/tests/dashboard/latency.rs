@@ -13,9 +13,6 @@ tests! {
     latency::percentiles_are_those_of_the_api_and_cost_stands_below_them = latency;
 }
 
-/// Tall enough that all views are visible.
-const TALL: (u32, u32) = (1400, 5600);
-
 fn latency() -> Result<()> {
     const LINES: &str = r##"
         const list = (query, read) => Array.from(document.querySelectorAll(query), read);
@@ -28,7 +25,7 @@ fn latency() -> Result<()> {
         };
     "##;
     let demo = Demo::with_latency(16, 500)?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = demo.shown(&browser, LINES)?;
     let points = snapshot["latency"]["points"]

@@ -11,9 +11,6 @@ tests! {
     owners::they_are_those_of_the_api_and_open_into_what_they_caused = owners;
 }
 
-/// Tall enough that all views are visible.
-const TALL: (u32, u32) = (1400, 5600);
-
 fn owners() -> Result<()> {
     const LINES: &str = r##"
         const list = (query, read) => Array.from(document.querySelectorAll(query), read);
@@ -26,7 +23,7 @@ fn owners() -> Result<()> {
         };
     "##;
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page("basis=ms"))?;
     let (page, snapshot) = demo.shown(&browser, LINES)?;
     let owners = &snapshot["owners"];

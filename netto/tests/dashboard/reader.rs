@@ -21,13 +21,12 @@ tests! {
     reader::a_lost_daemon_is_told_and_its_return_repeats_no_point;
 }
 
-const TALL: (u32, u32) = (1400, 5600);
 pub const HASH: &str = "return decodeURIComponent(location.hash)";
 pub const MODE: &str = "return document.getElementById('netto').dataset.mode";
 const SEQUENCE: &str = "return Number(document.getElementById('netto').dataset.sequence)";
 
 pub fn open(demo: &Demo, fragment: &str) -> Result<Browser> {
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(fragment))?;
     Ok(browser)
 }
@@ -227,7 +226,7 @@ fn address() -> Result<()> {
     };
     shows(&browser)?;
     let url = browser.script("return location.href")?;
-    let again = Browser::start(TALL.0, TALL.1)?;
+    let again = Browser::tall()?;
     again.open(url.as_str().context("no address")?)?;
     shows(&again)?;
     // Nonsense in an address is no reason to show nothing.

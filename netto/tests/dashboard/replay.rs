@@ -136,7 +136,7 @@ fn shows(browser: &Browser, snapshot: &Snapshot) -> Result<()> {
 
 fn labelled() -> Result<()> {
     let replay = Replay::start(&["--paused"])?;
-    let browser = Browser::start(1400, 4800)?;
+    let browser = Browser::tall()?;
     browser.open(&replay.page())?;
     browser.wait_until(
         "the course is drawn",
@@ -173,7 +173,7 @@ fn labelled() -> Result<()> {
 
 fn playback() -> Result<()> {
     let replay = Replay::start(&[])?;
-    let browser = Browser::start(1400, 4800)?;
+    let browser = Browser::tall()?;
     browser.open(&replay.page())?;
     browser.wait_until(
         "it plays",
@@ -261,7 +261,7 @@ fn standalone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("report.html");
     std::fs::write(&path, report.html()?)?;
-    let browser = Browser::start(1400, 4800)?;
+    let browser = Browser::tall()?;
     browser.open(&format!("file://{}", path.display()))?;
     let network_ns: u64 = all.iter().filter_map(|one| one.total_ns(0)).sum();
     let has_sum = format!(

@@ -20,16 +20,14 @@ tests! {
     views::where_stacks_are_few_a_longer_stretch_is_shown_and_said = window;
     views::an_automatic_check_of_accessibility_finds_nothing_serious;
     views::the_hot_core_of_128_is_named_at_once = hot_core;
+    views::the_first_screen_has_a_map_of_cpus_that_leads_to_them = map;
     views::of_128_cpus_only_those_in_sight_are_in_the_table = columns_in_sight;
     views::nothing_is_wider_than_the_window_in_light_or_dark = fits;
 }
 
-/// Tall enough that all views are visible.
-const TALL: (u32, u32) = (1400, 5600);
-
 fn all_of_them_render_without_a_complaint() -> Result<()> {
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     browser.wait_until(
         "every view has content",
@@ -83,7 +81,7 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
         };
     "##;
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     // The parts can be expanded, by the keyboard too.
     let summary = "const s = document.querySelector('#own > summary'); s.focus();";
@@ -146,7 +144,7 @@ fn parts_without_time_are_folded_until_asked_for() -> Result<()> {
         return [zeros.length, zeros.filter((e) => e.offsetParent !== null).length];
     "##;
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let counts = |shown: bool| {
         child::eventually(|| {
@@ -171,7 +169,7 @@ fn parts_without_time_are_folded_until_asked_for() -> Result<()> {
 fn window() -> Result<()> {
     // Of one CPU there are some hundred stacks in a second.
     let demo = Demo::start(1, 100)?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     browser.wait_until(
         "several intervals are shown together",
@@ -193,7 +191,7 @@ fn an_automatic_check_of_accessibility_finds_nothing_serious() -> Result<()> {
     let axe = std::fs::read_to_string(axe)
         .with_context(|| format!("no {axe}: `cargo xtask test` fetches it"))?;
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     for scheme in ["light", "dark"] {
         browser.prefer(scheme)?;
         for (fragment, is_there) in [
@@ -233,7 +231,7 @@ const READ_PAGE: &str = r#"
 
 fn values_match() -> Result<()> {
     let demo = demo::usual()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = demo.shown(&browser, READ_PAGE)?;
     let mut compared = 0;
@@ -284,7 +282,7 @@ fn hot_core() -> Result<()> {
     let values = row.as_array().context("no row")?;
     let hot = (0..values.len()).max_by_key(|&cpu| values[cpu].as_u64());
     let hot = hot.context("no CPU")?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page("component=rx_softirq"))?;
     let note = browser.text("#heat-note")?;
     ensure!(note.starts_with(&format!("busiest: CPU {hot},")), "{note}");
@@ -317,9 +315,43 @@ fn hot_core() -> Result<()> {
     browser.must_be_content()
 }
 
+fn map() -> Result<()> {
+    let demo = demo::wide()?;
+    let browser = Browser::start(1440, 900)?;
+    browser.open(&demo.page(""))?;
+    // It stands on the first screen, and its darkest square is the CPU that is named first.
+    browser.wait_until(
+        "the map is drawn",
+        r##"
+        const canvas = document.getElementById("map-canvas");
+        if ([canvas.width, canvas.height].join() !== "16,8") return false;
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const light = (at) => data[4 * at] + data[4 * at + 1] + data[4 * at + 2];
+        let darkest = 0;
+        for (let at = 0; at < data.length / 4; at++) if (light(at) < light(darkest)) darkest = at;
+        const named = document.querySelector("#map-hottest dt").textContent;
+        return light(Number(named.replace("CPU ", ""))) === light(darkest)
+            && document.getElementById("map").getBoundingClientRect().bottom < innerHeight;
+        "##,
+    )?;
+    let [left, top, width, height] = browser.place("#map-cells")?;
+    browser.mouse("mouseMoved", left + width / 2.0, top + height / 2.0)?;
+    browser.wait_until(
+        "the tip names the CPU under the pointer",
+        "const tip = document.getElementById('tip').textContent; \
+         return tip.startsWith('CPU ') && tip.includes('networking')",
+    )?;
+    browser.script("document.getElementById('map-cells').click()")?;
+    browser.wait_until(
+        "CPUs over time are in sight",
+        "return document.getElementById('percpu').getBoundingClientRect().top < 100",
+    )?;
+    browser.must_be_content()
+}
+
 fn columns_in_sight() -> Result<()> {
     let demo = demo::wide()?;
-    let browser = Browser::start(TALL.0, TALL.1)?;
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let columns = |browser: &Browser| -> Result<Vec<u64>> {
         let found = browser.script(

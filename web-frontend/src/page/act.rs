@@ -23,7 +23,7 @@ impl Page {
     /// The browser's.
     pub fn act(&mut self, action: Action) -> Result<(), JsValue> {
         match action {
-            Action::Event(slug) => self.shared.event = slug,
+            Action::Event(slug) => self.shared.choose_event(slug),
             // On a component's page, switch to the page of the other component.
             Action::Component(slug) if self.shared.about.is_empty() => self.shared.component = slug,
             Action::About(slug) | Action::Component(slug) => {

@@ -182,7 +182,24 @@ impl Dom {
     /// Whether any part of an element was visible then, or nearly visible.
     pub fn is_in_sight(&self, id: &str) -> bool {
         let place = self.extent(id);
-        place.bottom > -100.0 && place.top < self.window_height.get() + 100.0
+        self.is_near(place.top, place.bottom)
+    }
+
+    /// Whether any part of a view is visible, or nearly visible; one that takes no place may get some.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn is_view_in_sight(&self, name: &str) -> Result<bool, JsValue> {
+        let first = format!("[data-view=\"{name}\"] > *");
+        let Some(section) = self.root.query_selector(&first)? else {
+            return Ok(true);
+        };
+        let place = section.get_bounding_client_rect();
+        Ok(place.height() == 0.0 || self.is_near(place.top(), place.bottom()))
+    }
+
+    fn is_near(&self, top: f64, bottom: f64) -> bool {
+        bottom > -100.0 && top < self.window_height.get() + 100.0
     }
 
     /// Places the tip beside a position in the window: on the side with more space, never over the

@@ -20,10 +20,10 @@ use self::dom::{Dom, action_of, all, set_attribute};
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
-use crate::recent::{Recent, RecentSpan};
+use crate::recent::{Recent, RecentSpan, Steady};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
-use crate::view_info::ViewInfo;
+use crate::view_info::{Pages, ViewInfo};
 use crate::view_model;
 use crate::views;
 
@@ -40,6 +40,8 @@ pub struct Page {
     /// The selection in progress: id of the plot, first pixel and time.
     brush: Option<(String, f64, f64)>,
     introduced: bool,
+    /// Names of the views that were drawn on this page.
+    drawn: Vec<&'static str>,
     switch: PageSwitch,
     redraw: Rc<dyn Fn()>,
 }
@@ -50,7 +52,10 @@ struct Received {
     info: Option<Info>,
     latest: Option<Snapshot>,
     recent: Recent,
-    /// Whether `now` contains all of `recent`.
+    steady: Steady,
+    /// The sum of `steady`.
+    judged: Option<Snapshot>,
+    /// Whether `now` and `judged` contain all that was received.
     is_summed: bool,
     /// The part of `recent` that is shown as now.
     now: Option<RecentSpan>,
@@ -75,6 +80,7 @@ impl Page {
             cursor_ms: None,
             brush: None,
             introduced: false,
+            drawn: Vec::new(),
             switch: PageSwitch::default(),
             redraw: redraw.clone(),
         };
@@ -89,6 +95,7 @@ impl Page {
         match message {
             ServerMessage::Hello(info) => {
                 received.recent.forget();
+                received.steady = Steady::default();
                 let known = received.info.as_ref().zip(received.history.take());
                 received.history = Some(view_model::continued_history(known, &info));
                 received.info = Some(*info);
@@ -117,6 +124,7 @@ impl Page {
                     history.push(&snapshot);
                 }
                 if let Some(info) = &received.info {
+                    received.steady.push(&snapshot);
                     received.recent.push(info, (*snapshot).clone());
                     received.is_summed = false;
                 }
@@ -161,39 +169,66 @@ impl Page {
         self.switch.begin(&self.dom, &self.shared.about)?;
         let measured = self.views.iter().flat_map(|(_, view)| view.measured());
         self.dom.measure(measured.copied());
+        // Before the first change, which would make the browser lay out the page again.
+        let sights = self.views.iter();
+        let sights = sights.map(|(entry, _)| self.dom.is_view_in_sight(entry.name));
+        let sights = sights.collect::<Result<Vec<bool>, JsValue>>()?;
         self.draw_link()?;
         self.draw_controls()?;
         self.received.sum_recent();
+        self.follow_leader();
         self.received.freeze(self.shared.range.is_paused());
         if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
+            self.drawn.clear();
             introduce(&self.dom, info)?;
             for (_, view) in &mut self.views {
                 view.meet(&self.dom, info)?;
             }
         }
+        let mut drawn = std::mem::take(&mut self.drawn);
+        if self.switch.is_other() {
+            drawn.clear();
+        }
         let _ = self.with_scene(|views, shared, scene| {
             let sections = &scene.latest.sections;
-            for (entry, view) in views {
+            for ((entry, view), is_in_sight) in views.iter_mut().zip(sights) {
                 let is_shown = entry.is_shown(sections, shared);
                 scene
                     .dom
                     .show_view(entry.name, entry.has_data(sections), is_shown)?;
-                if is_shown {
+                // Views out of sight are not updated, but never empty: the browser's search finds
+                // their texts.
+                let is_new = !drawn.contains(&entry.name);
+                if is_shown && (is_new || is_in_sight || entry.pages == Pages::Every) {
                     view.draw(scene)?;
+                    if is_new {
+                        drawn.push(entry.name);
+                    }
                 }
             }
             // Last, so that a test that reads it finds values of this interval.
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
-        if self.switch.end(&self.dom)? {
+        self.drawn = drawn;
+        if self.switch.end(&self.dom, !self.drawn.is_empty())? {
             // Positions were measured on the previous page.
             (self.redraw)();
         }
         let shown = self.received.frozen.as_ref().or(self.received.now.as_ref());
         let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
         set_attribute(&self.dom.root, "data-first-sequence", &first)
+    }
+
+    /// The event whose parts are shown, unless the reader has chosen one.
+    fn follow_leader(&mut self) {
+        if let (Some(info), Some(judged)) = (&self.received.info, &self.received.judged)
+            && !self.shared.range.is_paused()
+            && let Some(leads) = view_model::leading_event(info, judged, &self.shared.leading)
+        {
+            self.shared.leading = leads;
+        }
     }
 
     /// Calls `with` with the views and their data; `None` without data.
@@ -206,10 +241,11 @@ impl Page {
         ) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
         let received = &self.received;
-        let (Some(info), Some(latest), Some(now), Some(history)) = (
+        let (Some(info), Some(latest), Some(now), Some(judged), Some(history)) = (
             &received.info,
             &received.latest,
             &received.now,
+            &received.judged,
             &received.history,
         ) else {
             return Ok(None);
@@ -220,6 +256,7 @@ impl Page {
             history,
             latest,
             now: &now.snapshot,
+            judged,
             shown: &received.frozen.as_ref().unwrap_or(now).snapshot,
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
@@ -300,16 +337,16 @@ impl Page {
         Ok(())
     }
 
-    /// Writes the state into input fields, and scrolls to the section named in the address.
+    /// Writes the state into input fields; the next drawing scrolls to the section named in the address.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
-    pub fn show_state(&self) -> Result<(), JsValue> {
+    pub fn show_state(&mut self) -> Result<(), JsValue> {
         for (_, view) in &self.views {
             view.show_choices(&self.dom)?;
         }
-        if let Ok(section) = self.dom.element(&self.shared.view) {
-            section.scroll_into_view();
+        if !self.shared.view.is_empty() {
+            self.switch.jump = Some(self.shared.view.clone());
         }
         Ok(())
     }
@@ -320,6 +357,7 @@ impl Received {
     fn sum_recent(&mut self) {
         if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
+            self.judged = self.steady.sum();
         }
     }
 

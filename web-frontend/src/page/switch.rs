@@ -4,7 +4,7 @@
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement};
 
-use super::dom::Dom;
+use super::dom::{Dom, all};
 
 /// Scroll position and focus in the overview.
 struct OverviewPosition {
@@ -47,19 +47,25 @@ impl PageSwitch {
             .map(|_| ())
     }
 
-    /// Scrolls to the beginning of the drawn page, or to the requested view. Returns whether the
-    /// page has changed.
+    /// Whether the page that will be drawn is another than the one before.
+    pub fn is_other(&self) -> bool {
+        self.is_other
+    }
+
+    /// Scrolls to the beginning of the drawn page, or to the requested view once the views have
+    /// content, which moves those below. Returns whether the page has changed.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
-    pub fn end(&mut self, dom: &Dom) -> Result<bool, JsValue> {
+    pub fn end(&mut self, dom: &Dom, has_content: bool) -> Result<bool, JsValue> {
         let has_changed = self.open(dom)?;
-        if let Some(view) = self.jump.take()
-            && let Some(view) = dom
-                .root
-                .query_selector(&format!("[data-view=\"{view}\"] > *"))?
-        {
-            view.scroll_into_view();
+        if let Some(name) = self.jump.take_if(|_| has_content) {
+            let is_meant = |view: &Element| view.get_attribute("data-view").as_ref() == Some(&name);
+            let view = all(&dom.root, "[data-view]")?.into_iter().find(is_meant);
+            let section = view.and_then(|view| view.first_element_child());
+            if let Some(section) = section.or_else(|| dom.element(&name).ok()) {
+                section.scroll_into_view();
+            }
         }
         Ok(has_changed)
     }

@@ -282,3 +282,15 @@ fn the_past_goes_on_over_a_restart_but_not_with_other_rows() {
     other.components.pop();
     assert_eq!(continued_history(known(), &other).points(), 0);
 }
+
+#[test]
+fn the_third_bar_follows_the_event_that_takes_clearly_more() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let lead = |snapshot: &Snapshot, before| leading_event(&info, snapshot, before).unwrap();
+    assert_eq!(lead(&snapshot, "tx_syscall"), "rx_softirq");
+    let sends = index_of(&info, "tx_syscall").unwrap();
+    fixture::cost(&mut snapshot).components[sends] = Some(vec![110 * MS, 0]);
+    assert_eq!(lead(&snapshot, "rx_softirq"), "rx_softirq");
+    fixture::cost(&mut snapshot).components[sends] = Some(vec![130 * MS, 0]);
+    assert_eq!(lead(&snapshot, "rx_softirq"), "tx_syscall");
+}

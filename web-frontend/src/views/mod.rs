@@ -48,6 +48,7 @@ views!(
     notes,
     about,
     now,
+    map,
     time,
     owners,
     cpus,

@@ -56,7 +56,8 @@ impl Section for Owners {
         }
         let rows = wire.rows.into_iter().zip(table);
         let caused = rows.map(|((owner, component), cpu_ns)| match cpu_ns {
-            Some(cpu_ns) if cpu_ns.len() == cpus => Ok(Caused {
+            // One value is of all CPUs together.
+            Some(cpu_ns) if cpu_ns.len() == cpus || cpu_ns.len() == 1 => Ok(Caused {
                 owner,
                 component,
                 cpu_ns,

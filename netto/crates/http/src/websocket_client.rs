@@ -65,6 +65,8 @@ pub struct Surroundings {
     pub info: Arc<Info>,
     /// Whether the client requested the history.
     pub wants_past: bool,
+    /// Whether the client requested the compact form.
+    pub wants_compact: bool,
     /// Counter of skipped snapshots.
     pub drops: Arc<SinkDrops>,
     /// Timeouts for the client.
@@ -158,7 +160,11 @@ impl WebSocketClient {
 
     fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
         self.meet(&published.info, ctx);
-        match published.message() {
+        let message = match self.around.wants_compact {
+            true => published.compact_message(),
+            false => published.message(),
+        };
+        match message {
             Ok(bytes) => {
                 self.push(Message::Binary(bytes), ctx);
                 self.ping(ctx);

@@ -11,11 +11,13 @@ use std::time::Instant;
 use actix::prelude::*;
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, CodecError, ServerMessage};
+use metrics_common::compact::compact;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attention::Attention;
+use super::compression;
 use super::recent::{self, Recent};
 use super::shared::Shared;
 use super::supervisor::{Part, Supervisor, Watch};
@@ -76,6 +78,7 @@ pub struct Published {
     /// that sinks see by the pointer whether they must send it again.
     pub info: Arc<Info>,
     message: OnceLock<Bytes>,
+    compact: OnceLock<Bytes>,
 }
 
 impl Published {
@@ -85,6 +88,7 @@ impl Published {
             snapshot,
             info,
             message: OnceLock::new(),
+            compact: OnceLock::new(),
         }
     }
 
@@ -98,6 +102,19 @@ impl Published {
         }
         let bytes = recent::exact(codec::encode_snapshot(&self.snapshot)?);
         Ok(self.message.get_or_init(|| bytes).clone())
+    }
+
+    /// The snapshot's compact form as a message, compressed: a page has the browser unpack it.
+    ///
+    /// # Errors
+    /// Only when memory runs out.
+    pub fn compact_message(&self) -> Result<Bytes, CodecError> {
+        if let Some(bytes) = self.compact.get() {
+            return Ok(bytes.clone());
+        }
+        let plain = codec::encode_snapshot(&compact(&self.snapshot))?;
+        let bytes = compression::gzip(&plain).unwrap_or_else(|_| plain.into());
+        Ok(self.compact.get_or_init(|| bytes).clone())
     }
 }
 

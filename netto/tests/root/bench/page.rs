@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metrics_common::codec::{self, ServerMessage};
+use metrics_common::compact::compact;
+use netto_pipeline::compression;
 
 use super::{Options, figure, processes};
 use crate::child::{self, Owned};
@@ -75,7 +77,7 @@ pub fn measure(_: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Sizes of snapshots as sent, kilobytes.
+/// Sizes of snapshots as a page gets them, kilobytes.
 fn frames(at: SocketAddr) -> Result<Vec<f64>> {
     let mut socket = WebSocket::open(at)?;
     let mut sizes = Vec::new();
@@ -83,7 +85,9 @@ fn frames(at: SocketAddr) -> Result<Vec<f64>> {
         match socket.receive()? {
             Received::Message(message) => {
                 if let ServerMessage::Snapshot(snapshot) = *message {
-                    sizes.push(codec::encode_snapshot(&snapshot)?.len() as f64 / 1e3);
+                    let plain = codec::encode_snapshot(&compact(&snapshot))?;
+                    let message = compression::gzip(&plain).map_err(anyhow::Error::msg)?;
+                    sizes.push(message.len() as f64 / 1e3);
                 }
             }
             Received::Closed(code, words) => bail!("netto demo closed ({code}): {words}"),

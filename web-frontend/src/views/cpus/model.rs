@@ -5,44 +5,10 @@ use metrics_common::history::History;
 
 use super::choices::Sort;
 use crate::axes::round_up;
-use crate::color::Rgb;
+use crate::color::{Rgb, heat};
 use crate::format;
 use crate::sort::sort_by;
 use crate::timeline::Frame;
-
-/// From 0 to the maximum, by ascending contrast to the page; distinguishable by lightness alone, so
-/// that no colour blindness confuses them.
-const LIGHT: [Rgb; 7] = [
-    Rgb(0xf1, 0xf4, 0xf7),
-    Rgb(0xfd, 0xe3, 0xb8),
-    Rgb(0xfb, 0xb8, 0x6d),
-    Rgb(0xee, 0x7f, 0x43),
-    Rgb(0xcb, 0x47, 0x39),
-    Rgb(0x93, 0x1f, 0x4b),
-    Rgb(0x43, 0x0a, 0x47),
-];
-const DARK: [Rgb; 7] = [
-    Rgb(0x20, 0x26, 0x2e),
-    Rgb(0x45, 0x22, 0x5f),
-    Rgb(0x80, 0x2c, 0x6c),
-    Rgb(0xbd, 0x3e, 0x58),
-    Rgb(0xec, 0x6f, 0x38),
-    Rgb(0xfb, 0xb2, 0x2f),
-    Rgb(0xfc, 0xff, 0xa4),
-];
-
-/// The colour of a value from 0 to 1 of the scale.
-pub fn color(part: f64, dark: bool) -> Rgb {
-    let stops = if dark { DARK } else { LIGHT };
-    let at = part.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
-    let below = (at.floor() as usize).min(stops.len() - 2);
-    let mix = |from: u8, to: u8| {
-        let share = at - below as f64;
-        (f64::from(from) + (f64::from(to) - f64::from(from)) * share).round() as u8
-    };
-    let (from, to) = (stops[below], stops[below + 1]);
-    Rgb(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
-}
 
 /// The CPUs to show, as typed by the reader: `0-7,12`, `node1`, `>20` (percent at any displayed
 /// time), or several of these, which must all be true.
@@ -169,7 +135,7 @@ impl Map {
     /// transparent.
     pub fn pixels(&self, dark: bool) -> Vec<u8> {
         let palette: Vec<Rgb> = (0..=255)
-            .map(|at| color(f64::from(at) / 255.0, dark))
+            .map(|at| heat(f64::from(at) / 255.0, dark))
             .collect();
         let mut bytes = Vec::with_capacity(self.lines.len() * self.frame.steps * 4);
         for value in self.lines.iter().flat_map(|line| &line.values) {
@@ -333,16 +299,5 @@ mod tests {
             ..map
         };
         assert_eq!(plain.node_stretches(), []);
-    }
-
-    #[test]
-    fn lightness_alone_tells_the_shares_apart() {
-        for dark in [false, true] {
-            let steps = (0..=20).map(|at| color(f64::from(at) / 20.0, dark).luminance());
-            let lights: Vec<f64> = steps.collect();
-            let rises = lights.is_sorted_by(|a, b| a < b);
-            let falls = lights.is_sorted_by(|a, b| a > b);
-            assert!(if dark { rises } else { falls }, "{lights:?}");
-        }
     }
 }

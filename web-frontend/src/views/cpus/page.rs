@@ -10,10 +10,11 @@ use web_sys::{
 
 use super::choices::Choices;
 use super::csv;
-use super::model::{self, Filter, Map};
+use super::model::{Filter, Map};
 use crate::action::{Action, Format};
 use crate::axes::{LEFT_PX, PlotArea};
 use crate::basis::{Amount, Basis};
+use crate::color::heat;
 use crate::format::{self, escape_html};
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::marks::show_cursor;
@@ -56,7 +57,7 @@ impl Keys for HeatMap {
 
 impl View for HeatMap {
     fn measured(&self) -> &'static [&'static str] {
-        &["percpu", "heat"]
+        &["heat"]
     }
 
     fn show_choices(&self, dom: &Dom) -> Result<(), JsValue> {
@@ -73,10 +74,7 @@ impl View for HeatMap {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        if self.drawn.is_none() || scene.dom.is_in_sight("percpu") {
-            self.redraw(scene)?;
-        }
-        Ok(())
+        self.redraw(scene)
     }
 
     /// Moves the cursor, and describes the cell under the pointer.
@@ -373,7 +371,7 @@ fn draw_times(dom: &Dom, map: &Map, width: u32) -> Result<(), JsValue> {
 
 fn draw_scale(dom: &Dom, map: &Map, (dark, basis): (bool, Basis)) -> Result<(), JsValue> {
     let stops: Vec<String> = (0..=6)
-        .map(|at| model::color(f64::from(at) / 6.0, dark).css())
+        .map(|at| heat(f64::from(at) / 6.0, dark).css())
         .collect();
     let scale: HtmlElement = dom.typed("scale-colors")?;
     let gradient = format!("linear-gradient(90deg, {})", stops.join(", "));

@@ -8,8 +8,8 @@ const MOST_FRAMES: usize = 256;
 /// The choices.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choices {
-    /// Whether it is open.
-    pub is_open: bool,
+    /// Whether it is closed.
+    pub is_closed: bool,
     /// Names of the functions from the root down to the zoomed one.
     pub zoom: Vec<String>,
     /// The search text.
@@ -18,7 +18,7 @@ pub struct Choices {
 
 impl Keys for Choices {
     fn read(&mut self, pairs: &Pairs) {
-        self.is_open = pairs.get("flame").is_some_and(|value| !value.is_empty());
+        self.is_closed = pairs.get("flame") == Some("0");
         let zoom = pairs.get("zoom").unwrap_or_default();
         let names = zoom.split(';').filter(|name| !name.is_empty());
         self.zoom = names.map(plain).take(MOST_FRAMES).collect();
@@ -28,7 +28,8 @@ impl Keys for Choices {
     fn write(&self, address: &mut Address) {
         address.put("zoom", &self.zoom.join(";"), "");
         address.put("find", &self.find, "");
-        address.switch("flame", self.is_open);
+        let open = if self.is_closed { "0" } else { "1" };
+        address.put("flame", open, "1");
     }
 }
 
@@ -40,7 +41,7 @@ mod tests {
     #[test]
     fn a_link_reproduces_the_zoom_and_the_search() {
         let choices = Choices {
-            is_open: true,
+            is_closed: true,
             zoom: vec!["rx_softirq".to_owned(), "[bpf] a&b".to_owned()],
             find: "tcp_, =x".to_owned(),
         };
@@ -53,14 +54,15 @@ mod tests {
     }
 
     #[test]
-    fn a_section_named_by_its_id_is_not_yet_open() {
+    fn it_is_open_unless_the_reader_has_closed_it() {
         let read = |fragment: &str| {
             let mut choices = Choices::default();
             choices.read(&Pairs::of(fragment));
             choices
         };
-        assert!(!read("#flame").is_open);
-        assert!(read("#flame&flame=1").is_open);
+        assert!(!read("#flame").is_closed);
+        assert!(!read("#flame=1").is_closed);
+        assert!(read("#flame&flame=0").is_closed);
         let long = format!("#zoom={}", "f;".repeat(5_000));
         assert_eq!(read(&long).zoom.len(), MOST_FRAMES);
     }

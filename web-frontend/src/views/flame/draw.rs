@@ -1,26 +1,19 @@
-//! Draws the flame graph on any plotters backend: callers above callees. Knows pixels and colours,
-//! but not the source of stacks.
+//! Draws the flame graph as SVG: callers above callees. Knows pixels and colours, but not the source
+//! of stacks.
 
 use std::fmt::Write as _;
-
-use metrics_common::Info;
-use plotters::coord::Shift;
-use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{Rectangle, Text};
-use plotters::prelude::{DrawingArea, DrawingBackend};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
 
 use super::model::{FlameBox, Profile, Tree, label};
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
-use crate::plot::{PlotError, Theme, document, ink_on, rgb, text_style};
+use crate::plot::{Theme, ink_on};
 use crate::view_model::index_of;
+use metrics_common::Info;
 
 /// Height of a line of boxes including the gap below, pixels.
 pub const LINE_PX: i32 = 18;
 /// Boxes narrower than this are not drawn.
-pub const LEAST_PX: f64 = 1.0;
+pub const LEAST_PX: f64 = 2.0;
 /// Narrower boxes carry no text.
 const TEXT_PX: i32 = 28;
 const FONT_PX: u32 = 11;
@@ -45,16 +38,13 @@ pub struct Flames<'a> {
 }
 
 /// Boxes of a profile in a drawing of this width, with the matches of the search.
-///
-/// # Errors
-/// Only if plotters' SVG backend fails, which writes to memory.
 pub fn of_profile(
     profile: &Profile,
     info: &Info,
     (boxes, width): (&[FlameBox], u32),
     find: &str,
     theme: Theme,
-) -> Result<String, PlotError> {
+) -> String {
     let tree = &profile.tree;
     let found = tree.search(find, |node| label(info, node)).0;
     let found = Some(found.as_slice()).filter(|_| !find.trim().is_empty());
@@ -88,45 +78,49 @@ pub fn hit(boxes: &[FlameBox], width: u32, (x, y): (f64, f64)) -> Option<&FlameB
     })
 }
 
-/// The flame graph as an SVG document of this width.
-///
-/// # Errors
-/// Only if plotters' SVG backend fails, which writes to memory.
-pub fn svg(flames: &Flames, theme: Theme, width: u32) -> Result<String, PlotError> {
-    let size = (width, height(flames.boxes));
-    document(size, |area| draw(area, flames, theme))
-}
-
-/// Draws the boxes into an area of any height.
-///
-/// # Errors
-/// Those of the backend.
-pub fn draw<DB: DrawingBackend>(
-    area: &DrawingArea<DB, Shift>,
-    flames: &Flames,
-    theme: Theme,
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let (width, _) = area.dim_in_pixel();
+/// The flame graph as an SVG document of this width. Boxes without text are one element for each
+/// colour: there are thousands of them.
+pub fn svg(flames: &Flames, theme: Theme, width: u32) -> String {
+    let height = height(flames.boxes);
+    let mut narrow: Vec<(Rgb, String)> = Vec::new();
+    let mut wide = String::new();
     for own in flames.boxes {
         let (left, top, right, bottom) = place(own, width);
         let color = color(flames, own, theme);
         // A gap between neighbours, if they are wide enough.
         let gap = i32::from(right - left > 3);
-        let corners = [(left, top), ((right - gap).max(left + 1), bottom)];
-        area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
-        let Some(node) = flames
-            .tree
-            .node(own.node)
-            .filter(|_| right - left >= TEXT_PX)
-        else {
+        let (across, down) = ((right - left - gap).max(1), bottom - top);
+        let node = flames.tree.node(own.node);
+        let Some(node) = node.filter(|_| right - left >= TEXT_PX) else {
+            let at = narrow.iter().position(|(known, _)| *known == color);
+            let at = at.unwrap_or_else(|| {
+                narrow.push((color, String::new()));
+                narrow.len() - 1
+            });
+            let _ = write!(narrow[at].1, "M{left} {top}h{across}v{down}h-{across}z");
             continue;
         };
         let text = cut(&label(flames.info, node), right - left - 8);
-        let style = text_style(FONT_PX, FontStyle::Normal, ink_on(color), HPos::Left);
-        let middle = top + LINE_PX / 2;
-        area.draw(&Text::new(text, (left.max(0) + 4, middle), style))?;
+        let (x, y) = (left.max(0) + 4, top + LINE_PX / 2);
+        let _ = writeln!(
+            wide,
+            "<rect x=\"{left}\" y=\"{top}\" width=\"{across}\" height=\"{down}\" fill=\"{fill}\"/>\n\
+             <text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" fill=\"{ink}\">{text}</text>",
+            fill = color.css(),
+            ink = ink_on(color).css(),
+            text = escape_html(&text),
+        );
     }
-    area.present()
+    let paths = narrow.iter().map(|(color, path)| {
+        let fill = color.css();
+        format!("<path fill=\"{fill}\" d=\"{path}\"/>\n")
+    });
+    format!(
+        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n\
+         <g font-family=\"sans-serif\" font-size=\"{FONT_PX}\">\n{}{wide}</g>\n</svg>\n",
+        paths.collect::<String>()
+    )
 }
 
 /// The tip of a box, as markup.
@@ -221,8 +215,11 @@ mod tests {
         "rx_softirq;net_rx_action;napi_poll 30\nrx_softirq;x 1\ntx_syscall;tcp_sendmsg 69\n";
 
     fn fills(svg: &str) -> Vec<&str> {
-        svg.split("<rect ")
-            .skip(1)
+        let pieces = svg.split(['<']).filter(|piece| {
+            let mut kinds = ["rect ", "path "].into_iter();
+            kinds.any(|kind| piece.starts_with(kind))
+        });
+        pieces
             .filter_map(|piece| piece.split("fill=\"").nth(1)?.split('"').next())
             .collect()
     }
@@ -237,8 +234,10 @@ mod tests {
             boxes: &boxes,
             found: None,
         };
-        let svg = svg(&flames, Theme::LIGHT, 1000).unwrap();
-        assert_eq!(fills(&svg).len(), boxes.len());
+        let svg = svg(&flames, Theme::LIGHT, 1000);
+        let drawn = svg.matches("<rect ").count() + svg.matches('M').count();
+        assert_eq!(drawn, boxes.len());
+        assert_eq!(svg.matches('M').count(), 1, "one has no room for its name");
         for slug in ["rx_softirq", "tx_syscall"] {
             let color = &info.components[index_of(&info, slug).unwrap()].color;
             assert!(

@@ -128,7 +128,7 @@ impl View for FlameGraph {
 
     fn act(&mut self, action: &Action) -> Reply {
         match action {
-            Action::Flame => self.choices.is_open = !self.choices.is_open,
+            Action::Flame => self.choices.is_closed = !self.choices.is_closed,
             Action::Zoom(depth) => self.choices.zoom.truncate(*depth),
             Action::About(_) => self.choices.zoom.clear(),
             _ => return Reply::Ignored,
@@ -179,15 +179,13 @@ impl View for FlameGraph {
         Ok(match format {
             Format::Folded => Some(File::Text(profile.folded.clone())),
             Format::Svg | Format::Png => match &self.drawn {
-                Some(drawn) => draw::of_profile(
+                Some(drawn) => Some(File::Drawing(draw::of_profile(
                     profile,
                     scene.info,
                     (drawn.boxes.as_slice(), drawn.width),
                     &drawn.find,
                     scene.dom.theme(),
-                )
-                .ok()
-                .map(File::Drawing),
+                ))),
                 None => None,
             },
             Format::Csv | Format::Copy => None,
@@ -203,7 +201,7 @@ impl FlameGraph {
         // A paused flame graph is not updated.
         let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
         // A hidden element has no width.
-        let is_there = scene.dom.extent("flame").width > 0;
+        let is_there = scene.dom.extent("flame").width > 0 && !scene.info.is_recording();
         let is_wanted = self.is_open() && is_there && scene.is_live && !is_paused;
         if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
             (self.asked_ms, self.is_waiting) = (Some(now_ms), true);
@@ -240,7 +238,7 @@ impl FlameGraph {
     }
 
     fn is_open(&self) -> bool {
-        self.choices.is_open || !self.about.is_empty()
+        !self.choices.is_closed || !self.about.is_empty()
     }
 
     /// The profile to show, or why there is none.
@@ -316,8 +314,7 @@ impl FlameGraph {
             return Ok(());
         }
         let boxes = (wanted.boxes.as_slice(), wanted.width);
-        let svg = draw::of_profile(profile, info, boxes, &wanted.find, dom.theme())
-            .map_err(|error| JsValue::from(error.to_string()))?;
+        let svg = draw::of_profile(profile, info, boxes, &wanted.find, dom.theme());
         if let Some(place) = holder.query_selector(".drawing")? {
             place.set_inner_html(&svg);
         }

@@ -70,7 +70,7 @@ impl Headline {
     /// The three answers: each leads to its view.
     fn answers(&mut self, scene: &Scene, basis: Basis) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        let figures = Figures::of(info, scene.now);
+        let figures = Figures::of(info, scene.judged);
         dom.set_hidden("leads", figures.is_none())?;
         let Some(figures) = figures else {
             dom.set_text("verdict-name", "Unknown")?;

@@ -32,6 +32,6 @@ impl View for Intruders {
             element.set_inner_html(&html);
             self.written = html;
         }
-        Ok(())
+        scene.dom.set_hidden("intruders", self.written.is_empty())
     }
 }

@@ -12,11 +12,15 @@ const MOST_CPUS: usize = 16;
 /// Most names in a cell.
 const NAMED: usize = 3;
 
-/// For each quiet CPU on which softirqs ran, those who caused most of them.
+/// For each quiet CPU on which softirqs ran, those who caused most of them; empty if there is none.
 pub fn of(snapshot: &Snapshot) -> String {
     let Some(intruders) = &snapshot.sections.intruders else {
         return String::new();
     };
+    let all = intruders.intruders();
+    if all.is_empty() {
+        return String::new();
+    }
     let mut html = table::begin(&[
         "CPU",
         "Caused by",
@@ -26,7 +30,6 @@ pub fn of(snapshot: &Snapshot) -> String {
         "Interrupted",
         "Also on",
     ]);
-    let all = intruders.intruders();
     for quiet in intruders.cpus.iter().take(MOST_CPUS) {
         let causes = all.iter().filter(|own| own.cpu == quiet.cpu);
         for own in causes.take(MOST_ROWS) {

@@ -42,7 +42,7 @@ impl Keys for Now {}
 
 impl View for Now {
     fn measured(&self) -> &'static [&'static str] {
-        &["now", "chart"]
+        &["chart"]
     }
 
     fn act(&mut self, action: &Action) -> Reply {
@@ -57,15 +57,10 @@ impl View for Now {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        // Bars out of sight are not updated, but never empty: the browser's search finds their
-        // texts.
-        if self.bars.is_some() && !dom.is_in_sight("now") {
-            return Ok(());
-        }
         dom.set_text("now-window", &format::window(scene.shown.interval_ns))?;
-        let Shared { event, basis, .. } = scene.shared;
-        let bars = model::bars(info, scene.shown, event, *basis);
-        let sentence = model::sentence(info, scene.shown, event, *basis);
+        let (event, basis) = (scene.shared.event(), scene.shared.basis);
+        let bars = model::bars(info, scene.shown, event, basis);
+        let sentence = model::sentence(info, scene.shown, event, basis);
         dom.set_text("now-basis", &sentence)?;
         let chart = dom.element("chart")?;
         let width = dom.extent("chart").width.clamp(240, 4000);
@@ -147,7 +142,7 @@ impl Now {
             let Some(Action::Event(slug)) = action_of(&button) else {
                 continue;
             };
-            let chosen = slug == shared.event;
+            let chosen = slug == shared.event();
             set_attribute(
                 &button,
                 "aria-pressed",

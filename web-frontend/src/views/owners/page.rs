@@ -45,10 +45,6 @@ impl Keys for Owners {
 }
 
 impl View for Owners {
-    fn measured(&self) -> &'static [&'static str] {
-        &["owners"]
-    }
-
     fn act(&mut self, action: &Action) -> Reply {
         match action {
             Action::Owner(key) => {
@@ -90,9 +86,6 @@ impl View for Owners {
         let Some(owners) = &shown.sections.owners else {
             return Ok(());
         };
-        if !self.table.is_empty() && !dom.is_in_sight("owners") {
-            return Ok(());
-        }
         // On a component's page, its owners are shown.
         let slug = match scene.shared.about.as_str() {
             "" => self.choices.component.as_str(),

@@ -32,6 +32,6 @@ impl View for Programs {
             element.set_inner_html(&html);
             self.written = html;
         }
-        Ok(())
+        scene.dom.set_hidden("programs", self.written.is_empty())
     }
 }

@@ -66,7 +66,7 @@ impl Keys for Table {
 
 impl View for Table {
     fn measured(&self) -> &'static [&'static str] {
-        &["components", "table"]
+        &["table"]
     }
 
     /// Another daemon may name the same rows differently.
@@ -107,9 +107,6 @@ impl View for Table {
             shown: snapshot,
             ..
         } = *scene;
-        if self.layout.is_some() && !dom.is_in_sight("components") {
-            return Ok(());
-        }
         dom.set_text("table-window", &format::window(snapshot.interval_ns))?;
         let sentence = model::sentence(self.choices.unit, scene.shared.basis);
         dom.set_text("table-basis", &sentence)?;

@@ -35,7 +35,7 @@ impl Keys for OverTime {}
 fn whole<'a>(chart: &TimeChart, shared: &'a Shared) -> &'a str {
     match chart.id {
         EVENTS => HEADLINE,
-        _ => &shared.event,
+        _ => shared.event(),
     }
 }
 
@@ -45,7 +45,7 @@ impl View for OverTime {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let event = &scene.shared.event;
+        let event = scene.shared.event();
         let label = index_of(scene.info, event);
         let label = label.map_or(event, |index| &scene.info.components[index].label);
         scene

@@ -70,7 +70,7 @@ impl Traffic {
         let frame = scene.frame(width, scene.history.resolution_ms());
         let ratio = self.choices.ratio;
         let line = LineChart {
-            values: ratio.values(scene.info, scene.history, &frame),
+            values: ratio.values(scene.info, scene.history, &frame, scene.shared.basis),
             frame,
             offset_ms: dom.clock_offset_ms(),
         };
@@ -148,13 +148,15 @@ impl View for Traffic {
         let x = at.map(|(ms, _)| plot.x_of(&line.frame, ms));
         show_cursor(&scene.dom.element(PLOT)?, x)?;
         let ratio = self.choices.ratio;
-        let what = ratio.sentence();
+        let basis = scene.shared.basis;
+        let what = ratio.sentence(basis);
         let text = match at {
-            None => what.to_owned(),
+            None => what,
             Some((_, step)) => {
                 let when = timeline::clock(line.frame.step_begin_ms(step), line.offset_ms, true);
                 let value = line.values[step];
-                let value = value.map_or("not measured".to_owned(), |value| ratio.text(value));
+                let value =
+                    value.map_or("not measured".to_owned(), |value| ratio.text(value, basis));
                 format!("{what} At {when}: {value}.")
             }
         };

@@ -4,6 +4,7 @@ use metrics_common::Info;
 use metrics_common::history::History;
 
 use super::model::time;
+use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::timeline::{self, Frame};
 use crate::view_model::index_of;
 
@@ -77,14 +78,14 @@ impl Ratio {
             Ratio::Wire => Sides {
                 slug: "wire",
                 label: "CPU per gigabit of the wire",
-                sentence: "CPU per gigabit, milliseconds: CPU time of all networking by bits over the wire, in and out.",
+                sentence: "CPU per gigabit: CPU time of all networking by bits over the wire, in and out",
                 component: "network",
                 series: &[1, 2],
             },
             Ratio::Sockets => Sides {
                 slug: "sockets",
                 label: "CPU per gigabit of sockets",
-                sentence: "CPU per gigabit of sockets, milliseconds: CPU time of all networking by bits that sockets sent and received.",
+                sentence: "CPU per gigabit of sockets: CPU time of all networking by bits that sockets sent and received",
                 component: "network",
                 series: &[5],
             },
@@ -106,9 +107,16 @@ impl Ratio {
         self.sides().label
     }
 
-    /// Its description with the unit.
-    pub fn sentence(self) -> &'static str {
-        self.sides().sentence
+    /// Its description with the unit: that of the page, where it is CPU time per time.
+    pub fn sentence(self, basis: Basis) -> String {
+        let sentence = self.sides().sentence;
+        match self.is_of_bytes() {
+            true => format!(
+                "{sentence}, in {} for each Gbit/s.",
+                basis.phrase(THIS_HOST)
+            ),
+            false => sentence.to_owned(),
+        }
     }
 
     fn is_of_bytes(self) -> bool {
@@ -116,16 +124,22 @@ impl Ratio {
     }
 
     /// A value with its unit.
-    pub fn text(self, value: f64) -> String {
+    pub fn text(self, value: f64, basis: Basis) -> String {
         match self.is_of_bytes() {
-            true => format!("{value:.0} ms"),
+            true => format!("{} per Gbit/s", basis.text(value)),
             false => time(value),
         }
     }
 
     /// The value in each step, in the unit of [`Ratio::sentence`]; `None` if one of the two sides
     /// is unknown, or there was almost no work.
-    pub fn values(self, info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
+    pub fn values(
+        self,
+        info: &Info,
+        history: &History,
+        frame: &Frame,
+        basis: Basis,
+    ) -> Vec<Option<f64>> {
         let sides = self.sides();
         let Some(component) = index_of(info, sides.component) else {
             return vec![None; frame.steps];
@@ -140,7 +154,11 @@ impl Ratio {
                 .sum()
         });
         let (least, scale) = match self.is_of_bytes() {
-            true => (LEAST_BYTES, 1e3 * GIGABIT_BYTES),
+            true => {
+                let host_cpus = history.cpus().len().max(1);
+                let one_cpu = Amount::of_share(1.0 / host_cpus as f64, host_cpus);
+                (LEAST_BYTES, basis.value(one_cpu) * GIGABIT_BYTES)
+            }
             false => (LEAST, 1e9),
         };
         let divide = |(cpus, work): (Option<f64>, Option<f64>)| {
@@ -184,7 +202,7 @@ mod tests {
     #[test]
     fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
         // Two tenths of a second for 200,000 packets, then one without packets.
-        let values = Ratio::Packet.values(&fixture::info(), &history(), &FRAME);
+        let values = Ratio::Packet.values(&fixture::info(), &history(), &FRAME, Basis::Host);
         assert!((values[0].unwrap() - 1_000.0).abs() < 1.0, "{values:?}");
         assert_eq!(values[1..], [None, None]);
     }
@@ -192,7 +210,7 @@ mod tests {
     #[test]
     fn a_gigabit_is_what_sockets_sent_and_received_together() {
         let (info, history) = (fixture::info(), history());
-        let values = Ratio::Sockets.values(&info, &history, &FRAME);
+        let values = Ratio::Sockets.values(&info, &history, &FRAME, Basis::Milliseconds);
         let network = index_of(&info, "network").unwrap();
         let cpus = history.component_cpus(network, 0).unwrap();
         // Two gigabits per second.
@@ -200,8 +218,17 @@ mod tests {
             (values[0].unwrap() - cpus * 1e3 / 2.0).abs() < 1.0,
             "{values:?}, {cpus} CPUs"
         );
-        assert_eq!(Ratio::Wire.values(&info, &history, &FRAME), [None; 3]);
-        assert_eq!(Ratio::Send.values(&info, &history, &FRAME), [None; 3]);
-        assert_eq!(Ratio::Sockets.text(123.4), "123 ms");
+        let host = Ratio::Sockets.values(&info, &history, &FRAME, Basis::Host);
+        assert!(
+            (host[0].unwrap() - cpus * 50.0 / 2.0).abs() < 0.1,
+            "{host:?}"
+        );
+        for none in [Ratio::Wire, Ratio::Send] {
+            assert_eq!(none.values(&info, &history, &FRAME, Basis::Host), [None; 3]);
+        }
+        let said = Ratio::Sockets.text(123.4, Basis::Milliseconds);
+        assert_eq!(said, "123.4 ms/s per Gbit/s");
+        let sentence = Ratio::Wire.sentence(Basis::Cpus);
+        assert!(sentence.ends_with("in CPUs' worth of time for each Gbit/s."));
     }
 }

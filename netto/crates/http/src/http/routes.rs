@@ -169,14 +169,18 @@ async fn websocket(
         visitor.connection().open_gate();
     }
     let wiring = &state.wiring;
+    let wants = |wanted: &str| {
+        form_urlencoded::parse(request.query_string().as_bytes())
+            .any(|(option, _)| option == wanted)
+    };
     WebSocketClient::launch(
         session,
         messages.max_frame_size(frames::MAX_DATA_BYTES),
         Surroundings {
             collector: wiring.collector.clone(),
             info: newest_info(&state),
-            wants_past: form_urlencoded::parse(request.query_string().as_bytes())
-                .any(|(option, _)| option == "history"),
+            wants_past: wants("history"),
+            wants_compact: wants("compact"),
             drops: wiring.drops.clone(),
             patience: wiring.patience,
             slot,
