@@ -294,10 +294,13 @@ impl Prepared {
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
             .context("cannot set up the socket")?;
+        // A scraper keeps a connection for each of its targets, while the last one closes.
+        let targets = self.targets.as_ref();
+        let scrapers = targets.map_or(0, |targets| 2 * targets.names().len() as u64);
         let max_clients = affordable_clients(
             self.config.max_clients,
             descriptors::raise_limit(),
-            descriptors::open_now().unwrap_or(0),
+            descriptors::open_now().unwrap_or(0) + scrapers,
         )?;
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());

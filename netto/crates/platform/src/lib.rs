@@ -273,7 +273,7 @@ impl Platform {
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),
                 frequency_hz,
-            )),
+            )?),
             profile: None,
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,

@@ -202,6 +202,11 @@ impl FlameGraph {
         let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
         // A hidden element has no width.
         let is_there = scene.dom.extent("flame").width > 0 && !scene.info.is_recording();
+        if scene.info.sampler.is_none() {
+            let reason = "This host's stacks are not sampled; netto check says why.".to_owned();
+            self.profile.get_or_insert(Err(reason));
+            return;
+        }
         let is_wanted = self.is_open() && is_there && scene.is_live && !is_paused;
         if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
             (self.asked_ms, self.is_waiting) = (Some(now_ms), true);
