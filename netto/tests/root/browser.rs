@@ -112,7 +112,8 @@ fn add(sum: &mut Value, later: &Value) {
     match (sum, later) {
         (Value::Object(sum), Value::Object(later)) => {
             for (key, value) in sum.iter_mut().filter(|(key, _)| *key != "cpus") {
-                add(value, &later[key]);
+                // Some keys are there in some intervals only.
+                add(value, later.get(key).unwrap_or(&Value::Null));
             }
         }
         (Value::Array(sum), Value::Array(later)) => {
