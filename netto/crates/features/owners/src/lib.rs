@@ -118,6 +118,9 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         level = OwnerLevel::Process;
         platform.tell("owners", Some(format!("Owners are processes: {reason}.")));
     }
+    if level == OwnerLevel::Process {
+        tracing::info!("owners: whoever reads netto learns the names of all users' processes");
+    }
     Ok(Box::new(WhoseCost {
         level,
         events,
