@@ -104,10 +104,12 @@ impl Feed {
         measure: impl FnOnce() -> anyhow::Result<Begun>,
     ) -> anyhow::Result<Feed> {
         if let Some(url) = url {
-            return Feed::connect(Daemon::at(url, ca_file)?);
+            // A server may keep silent, and keys are answered meanwhile.
+            return Feed::follow(Daemon::at(url, ca_file)?, None);
         }
-        match Daemon::at(DEFAULT_URL, None).and_then(Feed::connect) {
-            Ok(feed) => Ok(feed),
+        let here = Daemon::at(DEFAULT_URL, None);
+        match here.and_then(|daemon| daemon.connect().map(|found| (daemon, found))) {
+            Ok((daemon, connection)) => Feed::follow(daemon, Some(connection)),
             Err(absence) => {
                 let begun = measure().with_context(|| {
                     format!("{absence:#}, and this process cannot measure by itself")
@@ -117,10 +119,13 @@ impl Feed {
         }
     }
 
-    /// The intervals of a running daemon.
-    fn connect(daemon: Daemon) -> anyhow::Result<Feed> {
-        let mut connection = daemon.connect()?;
+    /// The intervals of a running daemon; without a first connection only [`Event::Lost`].
+    fn follow(daemon: Daemon, connection: Option<Connection>) -> anyhow::Result<Feed> {
         Feed::start(None, move |events| {
+            let mut connection = match connection.map_or_else(|| daemon.connect(), Ok) {
+                Ok(connection) => connection,
+                Err(reason) => return tell(&events, Event::Lost(format!("{reason:#}"))),
+            };
             loop {
                 let reason = loop {
                     match next_event(&mut connection) {
@@ -226,5 +231,32 @@ impl Feed {
         if let Some(controls) = &self.controls {
             controls.ask(wish(controls));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn connected_to(server: &TcpListener) -> Feed {
+        let url = format!("http://{}", server.local_addr().unwrap());
+        let feed = Feed::live(Some(&url), None, Duration::from_secs(1), || {
+            bail!("nothing is measured")
+        });
+        feed.unwrap()
+    }
+
+    #[test]
+    fn a_server_that_keeps_silent_is_waited_for_elsewhere() {
+        // Nobody takes the connection.
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let feed = connected_to(&server);
+        assert!(feed.events.try_recv().is_err());
+        drop(server);
+        // Its end is told.
+        let lost = feed.events.recv().unwrap();
+        assert!(matches!(lost, Event::Lost(_)), "{lost:?}");
     }
 }

@@ -8,6 +8,7 @@ mod terminal;
 
 use std::time::Duration;
 
+use anyhow::bail;
 use netto_questions::api::Breakdown;
 
 use self::model::{Key, Model, SourceState};
@@ -33,9 +34,14 @@ pub fn run(
 }
 
 fn show(mut screens: Screens, mut model: Model, feed: &Feed) -> anyhow::Result<()> {
-    let mut is_stale = true;
+    let (mut is_stale, mut is_known) = (true, false);
     loop {
         while let Ok(event) = feed.events.try_recv() {
+            match &event {
+                Event::Info(_) => is_known = true,
+                Event::Lost(reason) if !is_known => bail!("{reason}"),
+                _ => {}
+            }
             take(&mut model, event);
             is_stale = true;
         }
