@@ -71,15 +71,24 @@ fn threads() -> Result<()> {
         };
         let [user, capabilities, privileges, seccomp] =
             ["Uid:", "CapEff:", "NoNewPrivs:", "Seccomp:"].map(field);
-        let user = user.split_whitespace().next().unwrap_or_default().to_owned();
+        let user = user
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         let row = format!("{user} | `{capabilities}` | {privileges} | {seccomp}");
-        rows.entry(row).or_insert_with(Vec::new).push(field("Name:"));
+        rows.entry(row)
+            .or_insert_with(Vec::new)
+            .push(field("Name:"));
     }
     println!("{rows:#?}");
     let page = include_str!("../../../docs/SECURITY.md");
     ensure!(rows.len() == 2, "those that serve HTTP, and all others");
     for row in rows.keys() {
-        ensure!(page.contains(&format!("| {row} |")), "not in the table: {row}");
+        ensure!(
+            page.contains(&format!("| {row} |")),
+            "not in the table: {row}"
+        );
     }
     Ok(())
 }
