@@ -13,7 +13,7 @@ use nix::sys::prctl;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 /// What measuring needs, also long after the start.
-pub const NEEDED: [Capability; 8] = [
+pub const NEEDED: [Capability; 7] = [
     // Attaching probes in windows and at a reload.
     Capability::CAP_BPF,
     Capability::CAP_PERFMON,
@@ -27,8 +27,6 @@ pub const NEEDED: [Capability; 8] = [
     Capability::CAP_DAC_READ_SEARCH,
     // XDP and tc programs that count flows.
     Capability::CAP_NET_ADMIN,
-    // More descriptors than the hard limit, for hosts of many CPUs.
-    Capability::CAP_SYS_RESOURCE,
 ];
 
 /// System calls that serving HTTP never needs, and an intruder would.
