@@ -51,9 +51,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after the start its memory is given back.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// How often the files of certificates and passwords are looked at.
-const FILES_EVERY: Duration = Duration::from_secs(5);
-
 /// Files that are opened now and then while everything runs.
 const SPARE_DESCRIPTORS: u64 = 32;
 
@@ -224,6 +221,7 @@ impl Prepared {
         let (config, settings) = (self.config.clone(), self.settings.take());
         let info = Arc::new(info);
         let attention = Attention::default();
+        web.start_following()?;
         let (mut running, mut failures) =
             self.start(info.clone(), source.stacks(), attention.clone())?;
         let at = format!("{scheme}://{address}/");
@@ -249,9 +247,6 @@ impl Prepared {
             actix::spawn(take_up);
         }
         running.analyzer = Some((arbiter, analyzer));
-        if web.has_file() {
-            actix::spawn(follow_files(web));
-        }
         service::is_ready(&at);
         actix::spawn(service::report_progress(running.latest.clone(), period));
         actix::spawn(async {
@@ -396,27 +391,6 @@ impl Prepared {
             analyzer: None,
         };
         Ok((running, failures))
-    }
-}
-
-/// Takes up new certificates and passwords for as long as the daemon runs.
-async fn follow_files(web: LiveWebConfig) {
-    loop {
-        tokio::time::sleep(FILES_EVERY).await;
-        match web.follow() {
-            None => {}
-            Some(Ok(found)) => {
-                tracing::info!(
-                    "certificates and passwords are read again, since a file has changed"
-                );
-                for warning in &found.warnings {
-                    tracing::warn!("{warning}");
-                }
-            }
-            Some(Err(error)) => {
-                tracing::warn!("certificates and passwords stay as they were: {error:#}");
-            }
-        }
     }
 }
 

@@ -2,16 +2,22 @@
 //! for the next connection or request, without a restart.
 //!
 //! A change that cannot be used, or that would leave out TLS or passwords, changes nothing: a file
-//! is also read while somebody writes it.
+//! is also read while somebody writes it. A disk that does not answer stops only the thread that
+//! looks at the files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::web_config::WebConfig;
+
+/// How often the files are looked at.
+const EVERY: Duration = Duration::from_secs(5);
 
 /// Device, inode, size and time of change of each file, in nanoseconds; `None` of one that is
 /// not there.
@@ -50,16 +56,52 @@ impl LiveWebConfig {
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether there is a file, which may change.
-    pub fn has_file(&self) -> bool {
-        self.0.path.is_some()
+    /// Has a thread look at the files, if there are any, until all other holders are gone.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start_following(&self) -> anyhow::Result<()> {
+        if self.0.path.is_none() {
+            return Ok(());
+        }
+        let live = Arc::downgrade(&self.0);
+        let look = move || {
+            loop {
+                thread::sleep(EVERY);
+                let Some(live) = live.upgrade().map(LiveWebConfig) else {
+                    return;
+                };
+                live.report();
+            }
+        };
+        let thread = thread::Builder::new().name("web config".to_owned());
+        thread.spawn(look).context("cannot start a thread")?;
+        Ok(())
+    }
+
+    /// Takes up what has changed, and says so.
+    fn report(&self) {
+        match self.follow() {
+            None => {}
+            Some(Ok(found)) => {
+                tracing::info!(
+                    "certificates and passwords are read again, since a file has changed"
+                );
+                for warning in &found.warnings {
+                    tracing::warn!("{warning}");
+                }
+            }
+            Some(Err(error)) => {
+                tracing::warn!("certificates and passwords stay as they were: {error:#}");
+            }
+        }
     }
 
     /// Takes up what has changed in the files since the last call; `None` if nothing has.
     ///
     /// # Errors
     /// What has changed cannot be used, and what held goes on holding.
-    pub fn follow(&self) -> Option<anyhow::Result<Arc<WebConfig>>> {
+    fn follow(&self) -> Option<anyhow::Result<Arc<WebConfig>>> {
         let path = self.0.path.as_deref()?;
         let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.current();
@@ -75,7 +117,6 @@ impl LiveWebConfig {
             if before.auth.is_some() && found.auth.is_none() {
                 bail!("{} has no users any more", path.display());
             }
-            *seen = stamps(path, &found);
             let found = Arc::new(found);
             let current = self.0.current.write();
             *current.unwrap_or_else(PoisonError::into_inner) = found.clone();
