@@ -2,9 +2,9 @@
 //! theirs and `cargo xtask test` to choose programs. Tests are named by the begin of their name.
 //!
 //! What no row names runs in `cargo xtask test`. A row can add to that: run in `--quick` too,
-//! wait for a quiet host, run in guests too. Or it moves tests to
-//! `--long`, and says why, and what holds their promise in each run; these are marked as ignored,
-//! so that each run shows that they exist. In a guest they run nevertheless if a row says so.
+//! wait for a quiet host, run in guests too. Or it moves tests to `--long`, and says why, and what
+//! holds their promise in each run; these are marked as ignored, so that each run shows that they
+//! exist. In a guest they run nevertheless if a row says so.
 
 /// The special properties of some tests.
 #[derive(Debug, Clone, Copy)]

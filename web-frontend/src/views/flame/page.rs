@@ -201,8 +201,9 @@ impl FlameGraph {
         // A paused flame graph is not updated.
         let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
         // A hidden element has no width.
-        let is_there = scene.dom.extent("flame").width > 0 && !scene.info.is_recording();
-        if scene.info.sampler.is_none() {
+        let is_recording = scene.info.is_recording();
+        let is_there = scene.dom.extent("flame").width > 0 && !is_recording;
+        if scene.info.sampler.is_none() && !is_recording {
             let reason = "This host's stacks are not sampled; netto check says why.".to_owned();
             self.profile.get_or_insert(Err(reason));
             return;
