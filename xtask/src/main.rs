@@ -5,11 +5,13 @@
 
 mod bench;
 mod build;
+mod fuzz;
 mod packages;
 mod process;
 mod screenshots;
 mod setup;
 mod slowest;
+mod soak;
 mod suite;
 mod tally;
 mod tidy;
@@ -56,6 +58,10 @@ enum Command {
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
+    /// Feed netto's readers of foreign bytes whatever libFuzzer finds (needs a nightly compiler)
+    Fuzz(fuzz::Options),
+    /// Run netto for a long time while everything changes around it, and judge its growth (as root)
+    Soak(soak::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Take the documentation's pictures of the dashboard anew
@@ -95,6 +101,8 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             bench::run(&root, &options)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Fuzz(options) => fuzz::run(&root, &options),
+        Command::Soak(options) => soak::run(&root, &options),
         Command::Test(options) => suite::run(&root, &options),
         Command::Vm(options) => vm::run(&root, &options),
         Command::Screenshots => {

@@ -38,6 +38,7 @@ mod measure;
 mod owners_off;
 mod owners_pids;
 mod quiet;
+mod soak;
 mod traffic;
 mod uring;
 mod websocket;
@@ -70,6 +71,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let first = words.next();
     match first.as_deref() {
         Some("agent") => return Ok(agent::main(&words.collect::<Vec<_>>())),
+        Some("soak") => return soak::main(&words.collect::<Vec<_>>()),
         Some("bench") => return Ok(bench::main(&words.collect::<Vec<_>>())),
         _ => {}
     }

@@ -83,7 +83,7 @@ pub async fn checked(
 ) -> Result<web::Payload, actix_web::Error> {
     let frames = Frames {
         inner: payload.into_inner(),
-        check: Check::default(),
+        check: FrameCheck::default(),
         refused: None,
     };
     let boxed: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(frames);
@@ -92,7 +92,7 @@ pub async fn checked(
 
 struct Frames {
     inner: dev::Payload,
-    check: Check,
+    check: FrameCheck,
     refused: Option<FrameRefusal>,
 }
 
@@ -119,7 +119,7 @@ impl Stream for Frames {
 
 /// Follows a stream of frames: where each begins, and whether it is allowed.
 #[derive(Debug, Default)]
-struct Check {
+pub struct FrameCheck {
     header: Vec<u8>,
     /// Remaining bytes of the current frame's payload.
     left: u64,
@@ -127,8 +127,12 @@ struct Check {
     message: Option<u64>,
 }
 
-impl Check {
-    fn feed(&mut self, mut bytes: &[u8]) -> Result<(), FrameRefusal> {
+impl FrameCheck {
+    /// Takes the next bytes of the stream.
+    ///
+    /// # Errors
+    /// The rule that the first wrong header breaks; the check is of no use after it.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), FrameRefusal> {
         while !bytes.is_empty() {
             let skipped =
                 usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -232,7 +236,7 @@ mod tests {
     }
 
     fn judged(bytes: &[u8]) -> Result<(), FrameRefusal> {
-        Check::default().feed(bytes)
+        FrameCheck::default().feed(bytes)
     }
 
     #[test]
@@ -284,7 +288,7 @@ mod tests {
             cuts in prop::collection::vec(1usize..50, 1..200),
         ) {
             let bytes: Vec<u8> = frames.iter().flat_map(|(first, length)| whole(*first, *length)).collect();
-            let mut check = Check::default();
+            let mut check = FrameCheck::default();
             let mut rest = &bytes[..];
             let mut verdict = Ok(());
             for cut in cuts.iter().cycle() {
@@ -301,7 +305,7 @@ mod tests {
         /// For any bytes, at most one message passes after a header.
         #[test]
         fn nothing_panics_and_little_is_kept(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let mut check = Check::default();
+            let mut check = FrameCheck::default();
             let _ = check.feed(&bytes);
             prop_assert!(check.left <= MAX_DATA_BYTES as u64);
             prop_assert!(check.header.len() < MAX_HEADER_BYTES);

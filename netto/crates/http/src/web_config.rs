@@ -127,7 +127,10 @@ impl WebConfig {
     }
 
     /// Parses the file's text; paths in it are relative to `folder`.
-    fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
+    ///
+    /// # Errors
+    /// As [`WebConfig::load`].
+    pub fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
         // An empty file is a valid one, as in exporter-toolkit.
         let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
         let raw = raw.unwrap_or_default();

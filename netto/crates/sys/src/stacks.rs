@@ -107,6 +107,30 @@ fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
     Some((header, tag, frames, rest))
 }
 
+/// Calls `each` with the traces of a lane in order, up to its end or the first damage. `buffer` is
+/// for their return addresses.
+pub fn each_trace(
+    cpu: usize,
+    mut words: &[AtomicU64],
+    buffer: &mut Vec<u64>,
+    mut each: impl FnMut(Trace<'_>),
+) {
+    while let Some((header, tag, frames, next)) = take_trace(words) {
+        buffer.clear();
+        buffer.extend(frames.iter().map(|word| word.load(Relaxed)));
+        each(Trace {
+            cpu,
+            kind: (header >> 32) as u8,
+            process: (header >> PROCESS) as u32,
+            is_idle_task: header & IS_IDLE_TASK != 0,
+            is_of_window: header & IS_OF_WINDOW != 0,
+            tag,
+            frames: buffer,
+        });
+        words = next;
+    }
+}
+
 impl StackBuffer {
     pub(super) fn new(lanes: MappedParts, control: Arc<Control>, possible_cpus: usize) -> Self {
         StackBuffer {
@@ -143,22 +167,8 @@ impl StackBuffer {
             self.lost[index] = lost_so_far;
 
             let words = &lane[abi::LANE_WORDS..];
-            let mut rest = &words[..used.min(words.len())];
-            while let Some((header, tag, frames, next)) = take_trace(rest) {
-                self.frames.clear();
-                self.frames
-                    .extend(frames.iter().map(|word| word.load(Relaxed)));
-                each(Trace {
-                    cpu,
-                    kind: (header >> 32) as u8,
-                    process: (header >> PROCESS) as u32,
-                    is_idle_task: header & IS_IDLE_TASK != 0,
-                    is_of_window: header & IS_OF_WINDOW != 0,
-                    tag,
-                    frames: &self.frames,
-                });
-                rest = next;
-            }
+            let words = &words[..used.min(words.len())];
+            each_trace(cpu, words, &mut self.frames, &mut each);
             lane[abi::LANE_USED_WORDS].store(0, SeqCst);
         }
     }

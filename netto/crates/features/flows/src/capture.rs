@@ -1,8 +1,9 @@
 //! Packets from a capture file, by the parser of the programs.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -12,7 +13,7 @@ use pcap_file::{DataLink, TsResolution};
 use crate::flow::{Fragment, FragmentId, Frame, Packet};
 use crate::kernel::collector::Totals;
 use crate::kernel::parser::{self, Headers};
-use crate::table::{Record, Table};
+use crate::table::{Record, Table, Timeouts};
 
 /// First fragments whose ports are kept; as many as the programs keep.
 const MOST_FRAGMENTS: usize = 4096;
@@ -66,14 +67,43 @@ pub(crate) fn read(
 ) -> anyhow::Result<Capture> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-    let mut first = BufReader::with_capacity(1 << 20, file);
-    let begin = std::io::BufRead::fill_buf(&mut first);
+    let file = BufReader::with_capacity(1 << 20, file);
+    read_from(file, &name, headers, table, &mut give)
+}
+
+/// Reads a file that is there in memory, by the tunnels' headers and by those within, and forgets
+/// what it has: for tests with any bytes.
+///
+/// # Errors
+/// As of a file that is named.
+#[doc(hidden)]
+pub fn try_capture(bytes: &[u8]) -> anyhow::Result<()> {
+    for headers in [Headers::Outer, Headers::Inner] {
+        let second = 1_000_000_000;
+        let timeouts = Timeouts {
+            idle_ns: second,
+            active_ns: 10 * second,
+        };
+        let mut table = Table::new(timeouts, 100);
+        read_from(bytes, &"the file", headers, &mut table, &mut drop)?;
+    }
+    Ok(())
+}
+
+fn read_from(
+    mut source: impl BufRead,
+    name: &dyn Display,
+    headers: Headers,
+    table: &mut Table,
+    give: &mut dyn FnMut(Vec<Record>),
+) -> anyhow::Result<Capture> {
+    let begin = source.fill_buf();
     let begin = begin.with_context(|| format!("cannot read {name}"))?;
     ensure!(
         !begin.starts_with(&PCAPNG),
         "{name} is in the format pcapng, which is not read; `editcap -F pcap {name} new.pcap` converts it"
     );
-    let mut reader = PcapReader::new(first)
+    let mut reader = PcapReader::new(source)
         .with_context(|| format!("{name} is no pcap file, as `tcpdump -w` writes it"))?;
     let link = reader.header().datalink;
     if link != DataLink::ETHERNET {

@@ -29,6 +29,7 @@ mod table;
 mod tables;
 mod talkers;
 
+pub use capture::try_capture;
 pub use command::{FlowsArgs, run};
 
 /// CPU time is measured without it.

@@ -1,0 +1,456 @@
+//! `root soak MINUTES FOLDER`: netto for a long time with everything that changes on a host, for
+//! `cargo xtask soak`. What it used is a table, a drawing and a verdict about its growth.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::{SysconfVar, sysconf};
+use plotters::prelude::*;
+
+use crate::child::{self, Owned};
+use crate::daemon::{self, Daemon};
+use crate::groups::Group;
+use crate::lab::{Namespace, Network};
+use crate::websocket::{Received, WebSocket};
+use crate::{http, lab, measure, traffic, turn};
+
+const DASHBOARDS: u64 = 20;
+/// Between two looks at what netto uses.
+const LOOK: Duration = Duration::from_secs(5);
+const SCRAPE: Duration = Duration::from_secs(1);
+/// Looks between two changes of each kind.
+const EVERY_LOAD: usize = 6;
+const EVERY_ROTATION: usize = 12;
+const EVERY_NAMESPACE: usize = 2;
+/// Until caches are full and each code has run; of a shorter soak, the first third.
+const WARM_UP: Duration = Duration::from_secs(300);
+/// Small, so that netto often begins a new file by itself, too.
+const LOG_OPTIONS: [&str; 4] = ["--log-max-size", "2M", "--log-keep", "3"];
+
+/// What netto used so far, at one moment.
+#[derive(Debug, Clone, Default)]
+struct Look {
+    seconds: f64,
+    resident_kb: f64,
+    anonymous_kb: f64,
+    descriptors: f64,
+    threads: f64,
+    cpu_seconds: f64,
+    lost_samples: f64,
+    lost_snapshots: f64,
+}
+
+/// Runs it and says what came of it; a failure is a verdict, too.
+pub fn main(words: &[String]) -> Result<ExitCode> {
+    let [minutes, folder] = words else {
+        bail!("usage: root soak MINUTES FOLDER");
+    };
+    let minutes: u64 = minutes.parse().context("minutes are a whole number")?;
+    let folder = Path::new(folder);
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let _turn = turn::wait()?;
+    lab::remove_leftovers();
+    let looks = soak(Duration::from_secs(60 * minutes), folder)?;
+    fs::write(folder.join("soak.csv"), table(&looks))?;
+    draw(&looks, &folder.join("soak.svg"))?;
+    let verdict = Verdict::of(&looks)?;
+    println!("{verdict}");
+    println!("\nthe table and the drawing are in {}", folder.display());
+    Ok(match verdict.is_good() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn soak(length: Duration, folder: &Path) -> Result<Vec<Look>> {
+    let network = Network::direct()?;
+    let log = folder.join("soak.netto");
+    for old in fs::read_dir(folder)? {
+        let old = old?.path();
+        if old.to_string_lossy().contains("soak.netto") {
+            fs::remove_file(old)?;
+        }
+    }
+    let port = child::free_port()?;
+    let (port_text, log_text) = (port.to_string(), log.to_string_lossy().into_owned());
+    let mut words = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
+    words.extend(["--owners", "process", "--latency", "--log-file", &log_text]);
+    words.extend(LOG_OPTIONS);
+    let mut daemon = Daemon::of(&mut daemon::command(&words), port)?;
+    let (at, begun) = (daemon.at, Instant::now());
+    let (is_over, messages) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut looks = Vec::new();
+    thread::scope(|scope| {
+        for number in 0..DASHBOARDS {
+            let (is_over, messages) = (&is_over, &messages);
+            scope.spawn(move || watch(at, number, is_over, messages));
+        }
+        scope.spawn(|| scrape(at, &is_over));
+        let looked = changes(&network, &mut daemon, &log, begun, length, &mut looks);
+        is_over.store(true, Ordering::Relaxed);
+        looked
+    })?;
+    let seen = messages.load(Ordering::Relaxed);
+    ensure!(seen > 0, "no dashboard got a message");
+    println!("{DASHBOARDS} dashboards got {seen} messages");
+    let (status, said) = daemon.terminate()?;
+    ensure!(status.success(), "netto ended with {status}: {said}");
+    fs::write(folder.join("netto.log"), said)?;
+    Ok(looks)
+}
+
+/// Changes the load, the log's file, network namespaces, control groups and BPF programs (and with
+/// these the kernel's symbols), and looks meanwhile.
+fn changes(
+    network: &Network,
+    daemon: &mut Daemon,
+    log: &Path,
+    begun: Instant,
+    length: Duration,
+    looks: &mut Vec<Look>,
+) -> Result<()> {
+    let mut load: Vec<Owned> = Vec::new();
+    let mut program = None;
+    for step in 0.. {
+        if begun.elapsed() >= length {
+            break;
+        }
+        if step % EVERY_LOAD == 0 {
+            load.clear();
+            load.extend(next_load(network, step / EVERY_LOAD)?);
+        }
+        if step % EVERY_NAMESPACE == 0 {
+            program = match program {
+                Some(_) => None,
+                None => Some(traffic::agent(
+                    &network.right,
+                    &["attach", "xdp-pass", "lan"],
+                )?),
+            };
+            let group = Group::new(&format!("soak{step}"))?;
+            drop((Namespace::new()?, group));
+        }
+        if step % EVERY_ROTATION == EVERY_ROTATION - 1 {
+            fs::rename(log, log.with_extension("netto.moved"))?;
+            daemon.process.signal("HUP")?;
+        }
+        thread::sleep(LOOK);
+        daemon.must_live()?;
+        looks.push(look(daemon, begun)?);
+    }
+    Ok(())
+}
+
+/// In turn: small packets at a rate, bulk TCP, and nothing.
+fn next_load(network: &Network, turn: usize) -> Result<Vec<Owned>> {
+    let (left, right, to) = (&network.left, &network.right, network.right_v4);
+    let socket = SocketAddr::new(to, 5201).to_string();
+    Ok(match turn % 4 {
+        0 => {
+            let sink = traffic::agent(right, &["udp-sink", &socket])?;
+            vec![
+                traffic::agent(left, &["udp-paced", &socket, "20000", "0"])?,
+                sink,
+            ]
+        }
+        1 => traffic::tcp(left, right, to)?.into(),
+        2 => vec![traffic::udp_flows(left, network.right_v6)?],
+        _ => Vec::new(),
+    })
+}
+
+/// A dashboard that is opened again and again, each time for longer.
+fn watch(at: SocketAddr, number: u64, is_over: &AtomicBool, messages: &AtomicU64) {
+    for turn in 1.. {
+        let Ok(mut socket) = WebSocket::open(at) else {
+            thread::sleep(SCRAPE);
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            continue;
+        };
+        for _ in 0..20 * (turn + number) {
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            match socket.receive() {
+                Ok(Received::Message(_)) => messages.fetch_add(1, Ordering::Relaxed),
+                Ok(Received::Closed(..)) | Err(_) => break,
+            };
+        }
+    }
+}
+
+/// A Prometheus, a curious user, and a profiler.
+fn scrape(at: SocketAddr, is_over: &AtomicBool) {
+    const SELDOM: [&str; 4] = [
+        "/api/v1/snapshot",
+        "/api/v1/history?last=5m",
+        "/api/v1/owners?last=1m",
+        "/api/v1/flamegraph",
+    ];
+    for turn in 0_usize.. {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        // An answer that does not come shows in the daemon's own figures.
+        let _ = http::get_bytes(at, "/metrics");
+        if turn % 10 == 0 {
+            let _ = http::get_bytes(at, SELDOM[turn / 10 % SELDOM.len()]);
+        }
+        thread::sleep(SCRAPE);
+    }
+}
+
+fn look(daemon: &Daemon, begun: Instant) -> Result<Look> {
+    let folder = format!("/proc/{}", daemon.process.pid());
+    let status = fs::read_to_string(format!("{folder}/status"))?;
+    let of_status = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        let number = number.with_context(|| format!("no {name} in /proc/PID/status"))?;
+        anyhow::Ok(number.parse::<f64>()?)
+    };
+    let stat = fs::read_to_string(format!("{folder}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').context("no /proc/PID/stat")?;
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse().unwrap_or(f64::NAN))
+        .sum();
+    let ticks_hz = sysconf(SysconfVar::CLK_TCK)?.context("unknown length of a tick")? as f64;
+    let page = http::get_ok(
+        SocketAddr::from((Ipv4Addr::LOCALHOST, daemon.at.port())),
+        "/metrics",
+    )?;
+    let samples = measure::parse(&page.body)?;
+    let sum = |name: &str| {
+        let meant = samples.iter().filter(|sample| sample.name == name);
+        meant.map(|sample| sample.value).sum()
+    };
+    Ok(Look {
+        seconds: begun.elapsed().as_secs_f64(),
+        resident_kb: of_status("VmRSS:")?,
+        anonymous_kb: of_status("RssAnon:")?,
+        descriptors: fs::read_dir(format!("{folder}/fd"))?.count() as f64,
+        threads: of_status("Threads:")?,
+        cpu_seconds: ticks / ticks_hz,
+        lost_samples: sum("netto_samples_lost_total"),
+        lost_snapshots: samples
+            .iter()
+            .filter(|sample| sample.name == "netto_sink_dropped_snapshots_total")
+            .filter(|sample| sample.label("sink") == "file")
+            .map(|sample| sample.value)
+            .sum(),
+    })
+}
+
+fn table(looks: &[Look]) -> String {
+    let mut text = "seconds,resident_kb,anonymous_kb,descriptors,threads,cpu_seconds,lost_samples,\
+        lost_snapshots\n"
+        .to_owned();
+    for look in looks {
+        let Look {
+            seconds,
+            resident_kb,
+            anonymous_kb,
+            descriptors,
+            threads,
+            cpu_seconds,
+            lost_samples,
+            lost_snapshots,
+        } = look;
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{seconds:.1},{resident_kb},{anonymous_kb},{descriptors},{threads},{cpu_seconds:.2},\
+             {lost_samples},{lost_snapshots}"
+        );
+    }
+    text
+}
+
+/// One under the other, over minutes: memory, descriptors and threads, CPU time.
+fn draw(looks: &[Look], path: &Path) -> Result<()> {
+    type Value = fn(&Look) -> f64;
+    let cpu = looks.iter().zip(looks.iter().skip(1)).map(|(before, now)| {
+        let share = (now.cpu_seconds - before.cpu_seconds) / (now.seconds - before.seconds);
+        (now.seconds / 60.0, 100.0 * share)
+    });
+    let of = |value: Value| -> Vec<(f64, f64)> {
+        let points = looks.iter().map(|look| (look.seconds / 60.0, value(look)));
+        points.collect()
+    };
+    let panels = [
+        (
+            "resident, and without files, MB",
+            vec![
+                of(|look| look.resident_kb / 1e3),
+                of(|look| look.anonymous_kb / 1e3),
+            ],
+        ),
+        (
+            "descriptors and threads",
+            vec![of(|look| look.descriptors), of(|look| look.threads)],
+        ),
+        ("CPU time, % of one CPU", vec![cpu.collect()]),
+    ];
+    let area = SVGBackend::new(path, (900, 750)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let end = looks.last().map_or(1.0, |look| look.seconds / 60.0);
+    for (panel, (name, lines)) in area.split_evenly((panels.len(), 1)).iter().zip(panels) {
+        let most = lines
+            .iter()
+            .flatten()
+            .map(|point| point.1)
+            .fold(0.0, f64::max);
+        let mut chart = ChartBuilder::on(panel)
+            .margin(10)
+            .set_label_area_size(LabelAreaPosition::Left, 50)
+            .set_label_area_size(LabelAreaPosition::Bottom, 30)
+            .build_cartesian_2d(0.0..end, 0.0..1.1 * most.max(1.0))?;
+        chart
+            .configure_mesh()
+            .x_desc("minutes")
+            .y_desc(name)
+            .draw()?;
+        for (line, color) in lines.into_iter().zip([BLUE, RED]) {
+            chart.draw_series([PathElement::new(line, color)])?;
+        }
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// What an hour more would change, and what was lost.
+struct Verdict {
+    /// Growth of resident memory, kB an hour: least squares over medians of a minute, and its 95 %
+    /// interval.
+    growth: Line,
+    descriptors: [f64; 2],
+    last: Look,
+}
+
+struct Line {
+    slope: f64,
+    error: f64,
+}
+
+impl Verdict {
+    fn of(looks: &[Look]) -> Result<Verdict> {
+        let last = looks.last().context("netto was never looked at")?.clone();
+        let warm_up = WARM_UP.as_secs_f64().min(last.seconds / 3.0);
+        let warm: Vec<&Look> = looks
+            .iter()
+            .filter(|look| look.seconds >= warm_up)
+            .collect();
+        let most = |looks: &[&Look]| {
+            looks
+                .iter()
+                .map(|look| look.descriptors)
+                .fold(0.0, f64::max)
+        };
+        let (first, second) = warm.split_at(warm.len() / 2);
+        Ok(Verdict {
+            growth: growth(&warm).context("too short: give it three minutes or more")?,
+            descriptors: [most(first), most(second)],
+            last,
+        })
+    }
+
+    fn is_good(&self) -> bool {
+        let Line { slope, error } = self.growth;
+        let [before, after] = self.descriptors;
+        slope - error <= 0.0
+            && after <= before + DASHBOARDS as f64
+            && self.last.lost_samples + self.last.lost_snapshots == 0.0
+    }
+}
+
+/// The line through the medians of each minute.
+fn growth(looks: &[&Look]) -> Option<Line> {
+    /// Student's t for 95 % and some dozen degrees of freedom.
+    const T: f64 = 2.1;
+    let per_minute = (60.0 / LOOK.as_secs_f64()) as usize;
+    let points: Vec<(f64, f64)> = looks
+        .chunks(per_minute)
+        .map(|minute| {
+            let mut values: Vec<f64> = minute.iter().map(|look| look.resident_kb).collect();
+            values.sort_by(f64::total_cmp);
+            let hours = minute.iter().map(|look| look.seconds).sum::<f64>() / 3600.0;
+            (hours / minute.len() as f64, values[values.len() / 2])
+        })
+        .collect();
+    let count = points.len() as f64;
+    if points.len() < 3 {
+        return None;
+    }
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let joint: f64 = points
+        .iter()
+        .map(|point| (point.0 - x) * (point.1 - y))
+        .sum();
+    let slope = joint / spread;
+    let rests: Vec<f64> = points
+        .iter()
+        .map(|point| point.1 - y - slope * (point.0 - x))
+        .collect();
+    let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
+    // What follows each other is alike: fewer independent points than minutes.
+    let pairs = rests.iter().zip(rests.iter().skip(1));
+    let alike = (pairs.map(|(a, b)| a * b).sum::<f64>() / squares.max(1e-9)).clamp(0.0, 0.9);
+    let variance = squares / (count - 2.0) / spread * (1.0 + alike) / (1.0 - alike);
+    Some(Line {
+        slope,
+        error: T * variance.sqrt(),
+    })
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Line { slope, error } = self.growth;
+        let [before, after] = self.descriptors;
+        let last = &self.last;
+        writeln!(
+            f,
+            "resident memory grows by {slope:.0} ({:.0} … {:.0}) kB an hour, to {:.1} MB",
+            slope - error,
+            slope + error,
+            last.resident_kb / 1e3,
+        )?;
+        writeln!(
+            f,
+            "descriptors: at most {before} in the first half, {after} in the second"
+        )?;
+        writeln!(f, "threads at the end: {}", last.threads)?;
+        writeln!(
+            f,
+            "own CPU time: {:.2} % of one CPU",
+            100.0 * last.cpu_seconds / last.seconds,
+        )?;
+        writeln!(
+            f,
+            "lost: {} samples, {} snapshots of the log",
+            last.lost_samples, last.lost_snapshots,
+        )?;
+        write!(
+            f,
+            "verdict: {}",
+            if self.is_good() {
+                "steady"
+            } else {
+                "NOT steady"
+            }
+        )
+    }
+}
