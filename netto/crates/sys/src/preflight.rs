@@ -5,6 +5,7 @@
 use anyhow::{Context, bail};
 
 use super::btf;
+use super::files;
 use super::perf::SamplingEvent;
 use super::sockets;
 use super::system::Roots;
@@ -15,6 +16,8 @@ use netto_analysis::plan::{Facts, SOCKET_FUNCTIONS};
 
 /// The kernel's BTF, below `/sys`.
 const BTF: &str = "kernel/btf/vmlinux";
+/// Who may open perf events, below `/proc`.
+const PARANOID: &str = "sys/kernel/perf_event_paranoid";
 
 /// Gathers the facts, and the classifier if symbols can be read.
 ///
@@ -107,8 +110,16 @@ fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {
                  sysctl kernel.perf_event_max_sample_rate"
             )
         }
-        Err(error) => bail!(
-            "the kernel refuses to open a sampling event ({error}); run as root or with CAP_PERFMON"
-        ),
+        Err(error) => {
+            let remedy = match files::read_number(&roots.proc_root.join(PARANOID)) {
+                // A patch of Debian and Ubuntu; mainline kernels know no more than 2.
+                Ok(level @ 3..) => format!(
+                    "run as root or with CAP_SYS_ADMIN, or set sysctl kernel.perf_event_paranoid \
+                     from {level} to 2, with which CAP_PERFMON is enough"
+                ),
+                _ => "run as root or with CAP_PERFMON".to_owned(),
+            };
+            bail!("the kernel refuses to open a sampling event ({error}); {remedy}")
+        }
     }
 }
