@@ -35,8 +35,14 @@ elif engine == "ClickHouse":
         server.query(text)
     ask = lambda text: json.loads(str(server.query(text, "JSONCompact")))["data"]
 else:
+    import glob, platform, pyspark, zipfile
     from pyspark.sql import SparkSession
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    # Spark's snappy takes a host that has musl, too, for one that has no other C library.
+    jar = zipfile.ZipFile(glob.glob(os.path.dirname(pyspark.__file__) + "/jars/snappy-java-*.jar")[0])
+    library = jar.extract(f"org/xerial/snappy/native/Linux/{platform.machine()}/libsnappyjava.so", folder)
+    library = f"-Dorg.xerial.snappy.lib.path={os.path.dirname(library)} -Dorg.xerial.snappy.lib.name=libsnappyjava.so"
+    spark = spark.config("spark.driver.extraJavaOptions", library)
     spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     for text in texts(views["Spark"]):
         spark.sql(text)

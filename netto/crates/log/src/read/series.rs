@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 use metrics_common::codec::{Gap, Stacks};
-use metrics_common::log::{Beginning, Digest, Wanted};
+use metrics_common::log::{Beginning, Digest, Sums, Wanted};
 use metrics_common::{Info, Snapshot};
 
 use super::decoder::Event;
@@ -63,7 +63,7 @@ pub struct Series {
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     span: Span,
     by_digests: bool,
-    sections: Wanted,
+    wanted: Wanted,
     /// The description that was passed on last.
     told: Option<Arc<Info>>,
     ready: VecDeque<SeriesItem>,
@@ -102,7 +102,7 @@ impl Series {
             queue,
             span,
             by_digests,
-            sections: None,
+            wanted: Wanted::default(),
             told: None,
             ready: VecDeque::new(),
             last_sequences: HashMap::new(),
@@ -117,9 +117,42 @@ impl Series {
 
     /// Reads only these sections of intervals, as far as that is quicker.
     #[must_use]
-    pub fn only(mut self, sections: Wanted) -> Series {
-        self.sections = sections;
+    pub fn only(mut self, sections: Vec<&'static str>) -> Series {
+        self.wanted.sections = Some(sections);
         self
+    }
+
+    /// Reads intervals of a step of this length as one, as far as that is quicker: of the CPU time
+    /// of components alone. Only where no file or block has times of another one: what is there
+    /// twice is found interval by interval.
+    #[must_use]
+    pub fn summed(mut self, step_ns: u64) -> Series {
+        self.wanted.sums = self.is_disjoint().then_some(Sums {
+            step_ns,
+            after_unix_ns: self.span.after_unix_ns.unwrap_or(0),
+            until_unix_ns: self.span.until_unix_ns,
+        });
+        self
+    }
+
+    /// Whether each block of the files, in their order, ends before the next one begins.
+    fn is_disjoint(&self) -> bool {
+        let mut end_unix_ns = 0;
+        self.heads.iter().all(|head| {
+            let file = LogFile::open(&head.path, &Arc::default()).ok();
+            let index = file.and_then(|file| file.index().ok());
+            index.is_some_and(|index| {
+                let parts = index.parts().iter().filter(|part| !part.is_digest());
+                index.is_known()
+                    && parts.clone().all(|part| part.blocks == 1)
+                    && parts
+                        .filter_map(|part| part.times_unix_ns)
+                        .all(|(first, last)| {
+                            let begin_unix_ns = std::mem::replace(&mut end_unix_ns, last);
+                            begin_unix_ns < first
+                        })
+            })
+        })
     }
 
     /// Passes every entry to `each`, while another thread reads ahead.
@@ -167,7 +200,7 @@ impl Series {
                     true => file.events_by_digests(self.span),
                     false => {
                         let events = file.events(self.span);
-                        events.map(|events| events.ahead(self.sections.clone()))
+                        events.map(|events| events.ahead(&self.wanted))
                     }
                 };
                 events.map_err(|error| wording(&error))
