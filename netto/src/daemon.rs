@@ -26,6 +26,7 @@ use netto_http::live_web_config::LiveWebConfig;
 use netto_http::websocket_client::Patience;
 use netto_log::file_logger::FileLogger;
 use netto_log::log_file::LogFile;
+use netto_log::log_writer::LogStore;
 #[cfg(feature = "otlp")]
 use netto_metrics::otlp::OtlpLogger;
 use netto_metrics::prometheus::{self, Exported, PrometheusLogger, Targets};
@@ -60,7 +61,7 @@ pub struct Prepared {
     config: Config,
     listener: TcpListener,
     web: LiveWebConfig,
-    log: Option<LogFile>,
+    log: Option<Box<dyn LogStore>>,
     patience: Patience,
     past: Option<History>,
     replay: Option<Controls>,
@@ -94,7 +95,7 @@ pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Pre
         None => listen(config.listen)?,
     };
     let log = match &config.log_file {
-        Some(path) => Some(LogFile::open(path, &config.log)?),
+        Some(path) => Some(Box::new(LogFile::open(path, &config.log)?) as Box<dyn LogStore>),
         None => None,
     };
     Ok(Prepared {
@@ -147,6 +148,12 @@ impl Prepared {
     /// Changes how long slow clients are waited for.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Writes the log to this instead of its file.
+    pub fn with_log_store(mut self, store: impl LogStore) -> Self {
+        self.log = Some(Box::new(store));
         self
     }
 
@@ -320,7 +327,11 @@ impl Prepared {
         let logged = self.config.log.stacks.then(|| stacks.clone());
         let file = self
             .log
-            .map(|log| FileLogger::launch(log, logged, info.clone(), drops.clone(), &supervisor))
+            .map(|log| {
+                let path = self.config.log_file.clone().unwrap_or_default();
+                let about = (path, self.config.log);
+                FileLogger::launch(log, about, logged, info.clone(), drops.clone(), &supervisor)
+            })
             .transpose()?;
         if let Some((_, logger)) = &file {
             collector.do_send(Subscribe::snapshots(Sink::File, logger.clone().recipient()));
