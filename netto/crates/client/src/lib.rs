@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use netto_questions::figures::plain;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 use ureq::{Agent, Timeout};
@@ -190,10 +191,9 @@ fn refusal(status: u16, said: &[u8]) -> String {
     }
     let said = String::from_utf8_lossy(said);
     let line = said.lines().next().unwrap_or_default();
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
     match line.is_empty() {
         true => "see that netto's log".to_owned(),
-        false => line,
+        false => plain(line),
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
             (b"HTTP/1.1 401 No\r\n\r\nno", "user:password"),
             (
                 b"HTTP/1.1 404 No\r\n\r\nno \x1bsuch page\nat all",
-                "no such page",
+                "no \u{fffd}such page",
             ),
             (b"HTTP/1.1 503 No\r\n\r\n", "log"),
         ] {

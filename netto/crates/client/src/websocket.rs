@@ -5,6 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 
 use anyhow::{Context, anyhow, bail};
 use metrics_common::codec::{self, ServerMessage};
+use netto_questions::figures::plain;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::{HeaderValue, header};
 use tungstenite::{Message, WebSocket};
@@ -81,7 +82,7 @@ impl Connection {
                     return codec::decode(&bytes)
                         .context("the daemon has another version, or the server is not netto");
                 }
-                Ok(Message::Close(Some(frame))) => bail!("{}", frame.reason),
+                Ok(Message::Close(Some(frame))) => bail!("{}", plain(&frame.reason)),
                 Ok(Message::Close(None)) => bail!("the daemon has closed the connection"),
                 Ok(_) => {}
                 Err(tungstenite::Error::Io(error))
