@@ -2,7 +2,6 @@
 //! units that are typed, checked as they are read. `config` puts it into the units of the code.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -11,7 +10,7 @@ use self::layers::FileFlags;
 use self::log::{LogArgs, LogCommand};
 use crate::environment;
 use netto_feature::instruments::Feature;
-use netto_feature::values::{host_name, in_range, listen_address};
+use netto_feature::values::{ListenAddress, host_name, in_range, listen_address};
 use netto_flows::FlowsArgs;
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
@@ -184,9 +183,16 @@ pub struct LevelArgs {
 /// Options of every command that serves the dashboard.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
-    /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
-    #[arg(short, long, value_parser = listen_address, value_name = "IP", env = "NETTO_ADDRESS")]
-    pub address: Option<IpAddr>,
+    /// Address to listen on; anybody who reaches it can read it. Or a UNIX socket, for those whom its
+    /// mode and group let in: unix:/run/netto.sock?mode=660&group=adm [default: 127.0.0.1]
+    #[arg(
+        short,
+        long,
+        value_parser = listen_address,
+        value_name = "IP|unix:PATH",
+        env = "NETTO_ADDRESS"
+    )]
+    pub address: Option<ListenAddress>,
     /// Port to listen on; 0 lets the system choose [default: 10880]
     #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]
     pub port: Option<u16>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
 use netto_feature::instruments::Feature;
+use netto_feature::values::{ListenAddress, UnixAddress};
 use netto_metrics::otlp::target::{self, Target};
 use netto_metrics::per_cpu::PerCpu;
 use netto_pipeline::options::FeatureOptions;
@@ -37,6 +38,8 @@ pub struct Config {
     pub user_period: Duration,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// A UNIX socket to listen on instead.
+    pub listen_at: Option<UnixAddress>,
     /// Where to write every snapshot, if anywhere.
     pub log_file: Option<PathBuf>,
     /// How it is written.
@@ -76,6 +79,7 @@ impl Default for Config {
             frequency_is_given: false,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
+            listen_at: None,
             log_file: None,
             log: LogSettings::default(),
             web_config_file: None,
@@ -118,9 +122,19 @@ impl Config {
                 None => default.user_period,
             },
             listen: SocketAddr::new(
-                serve.address.unwrap_or(default.listen.ip()),
+                match &serve.address {
+                    Some(ListenAddress::Ip(address)) => *address,
+                    Some(ListenAddress::Unix(_)) | None => default.listen.ip(),
+                },
                 serve.port.unwrap_or(default.listen.port()),
             ),
+            listen_at: match &serve.address {
+                Some(ListenAddress::Unix(_)) if serve.port.is_some() => {
+                    return Err("--port is of an address, and a UNIX socket has none".to_owned());
+                }
+                Some(ListenAddress::Unix(socket)) => Some(socket.clone()),
+                Some(ListenAddress::Ip(_)) | None => None,
+            },
             log_file: args.log_file.clone(),
             log: log_settings(&args.log),
             web_config_file: serve.web_config_file.clone(),

@@ -6,11 +6,12 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use metrics_common::Info;
 use metrics_common::history::History;
 use tokio::signal::unix::Signal;
@@ -26,6 +27,7 @@ use netto_http::live_web_config::LiveWebConfig;
 use netto_http::websocket_client::Patience;
 use netto_log::file_logger::FileLogger;
 use netto_log::log_file::LogFile;
+use netto_log::log_writer::LogStore;
 #[cfg(feature = "otlp")]
 use netto_metrics::otlp::OtlpLogger;
 use netto_metrics::prometheus::{self, Exported, PrometheusLogger, Targets};
@@ -38,6 +40,8 @@ use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
 use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
+use netto_questions::values::UNIX;
+use netto_sys::listener::{Listener, Place, listen_at};
 use netto_sys::{descriptors, memory, system};
 
 mod service;
@@ -58,9 +62,11 @@ const SPARE_DESCRIPTORS: u64 = 32;
 pub struct Prepared {
     features: &'static [Feature],
     config: Config,
-    listener: TcpListener,
+    listener: Listener,
+    /// The listener's own place in the file system.
+    place: Option<Place>,
     web: LiveWebConfig,
-    log: Option<LogFile>,
+    log: Option<Box<dyn LogStore>>,
     patience: Patience,
     past: Option<History>,
     replay: Option<Controls>,
@@ -89,18 +95,23 @@ pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Pre
     for warning in &web.current().warnings {
         tracing::warn!("{warning}");
     }
-    let listener = match service::inherited_listener()? {
-        Some(listener) => listener,
-        None => listen(config.listen)?,
+    let (listener, place) = match (service::inherited_listener()?, &config.listen_at) {
+        (Some(listener), _) => (listener, None),
+        (None, None) => (Listener::Tcp(listen(config.listen)?), None),
+        (None, Some(at)) => {
+            let (listener, place) = listen_at(&at.path, at.mode, at.group.as_deref())?;
+            (Listener::Unix(listener), Some(place))
+        }
     };
     let log = match &config.log_file {
-        Some(path) => Some(LogFile::open(path, &config.log)?),
+        Some(path) => Some(Box::new(LogFile::open(path, &config.log)?) as Box<dyn LogStore>),
         None => None,
     };
     Ok(Prepared {
         features,
         config: config.clone(),
         listener,
+        place,
         web,
         log,
         patience: Patience::default(),
@@ -139,14 +150,43 @@ impl Prepared {
     /// Where it listens, with the port that the system chose if none was given.
     ///
     /// # Errors
-    /// As the operating system has it.
+    /// As the operating system has it, or on a UNIX socket.
     pub fn local_addr(&self) -> anyhow::Result<SocketAddr> {
-        Ok(self.listener.local_addr()?)
+        match &self.listener {
+            Listener::Tcp(listener) => Ok(listener.local_addr()?),
+            Listener::Unix(_) => bail!("a UNIX socket has no IP address"),
+        }
+    }
+
+    /// The same for people, and whether everybody in a network may reach it.
+    fn at(&self) -> anyhow::Result<(String, bool)> {
+        let scheme = match self.web.current().tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        Ok(match &self.listener {
+            Listener::Tcp(listener) => {
+                let address = listener.local_addr()?;
+                let at = format!("{scheme}://{address}/");
+                (at, !address.ip().is_loopback())
+            }
+            Listener::Unix(listener) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().unwrap_or(Path::new(""));
+                (format!("{UNIX}{}", path.display()), false)
+            }
+        })
     }
 
     /// Changes how long slow clients are waited for.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Writes the log to this instead of its file.
+    pub fn with_log_store(mut self, store: impl LogStore) -> Self {
+        self.log = Some(Box::new(store));
         self
     }
 
@@ -208,13 +248,10 @@ impl Prepared {
         stop: impl Future<Output = String>,
         hangups: Option<Signal>,
     ) -> anyhow::Result<()> {
-        let address = self.local_addr()?;
+        let (at, is_public) = self.at()?;
+        // Until the end.
+        let _place = self.place.take();
         let web = self.web.clone();
-        let scheme = if web.current().tls.is_some() {
-            "https"
-        } else {
-            "http"
-        };
         let protected = web.current().auth.is_some();
         let period = self.config.user_period;
         let features = self.features;
@@ -224,11 +261,10 @@ impl Prepared {
         web.start_following()?;
         let (mut running, mut failures) =
             self.start(info.clone(), source.stacks(), attention.clone())?;
-        let at = format!("{scheme}://{address}/");
         tracing::info!("dashboard at {at}");
-        if !address.ip().is_loopback() && !protected {
+        if is_public && !protected {
             tracing::warn!(
-                "anybody who can reach {address} can read this host's metrics; \
+                "anybody who can reach {at} can read this host's metrics; \
                  --web.config.file adds a password"
             );
         }
@@ -286,9 +322,11 @@ impl Prepared {
     ) -> anyhow::Result<(Running, Failures)> {
         // Inherited by every connection: the kernel closes a connection whose peer is silent for
         // this long, also after a close with unsent data in its buffers.
-        socket2::SockRef::from(&self.listener)
-            .set_tcp_user_timeout(Some(self.patience.no_progress))
-            .context("cannot set up the socket")?;
+        if let Listener::Tcp(listener) = &self.listener {
+            socket2::SockRef::from(listener)
+                .set_tcp_user_timeout(Some(self.patience.no_progress))
+                .context("cannot set up the socket")?;
+        }
         // A scraper keeps a connection for each of its targets, while the last one closes.
         let targets = self.targets.as_ref();
         let scrapers = targets.map_or(0, |targets| 2 * targets.names().len() as u64);
@@ -320,7 +358,11 @@ impl Prepared {
         let logged = self.config.log.stacks.then(|| stacks.clone());
         let file = self
             .log
-            .map(|log| FileLogger::launch(log, logged, info.clone(), drops.clone(), &supervisor))
+            .map(|log| {
+                let path = self.config.log_file.clone().unwrap_or_default();
+                let about = (path, self.config.log);
+                FileLogger::launch(log, about, logged, info.clone(), drops.clone(), &supervisor)
+            })
             .transpose()?;
         if let Some((_, logger)) = &file {
             collector.do_send(Subscribe::snapshots(Sink::File, logger.clone().recipient()));

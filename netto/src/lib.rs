@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use netto_feature::instruments::Feature;
+use netto_questions::figures::plain_lines;
 
 use crate::run::Outcome;
 
@@ -37,6 +38,6 @@ pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
         Outcome::Usage(message) => (2, message),
     };
     // If standard error is closed, the exit code still tells.
-    let _ = writeln!(std::io::stderr(), "error: {message}");
+    let _ = writeln!(std::io::stderr(), "error: {}", plain_lines(&message));
     ExitCode::from(code)
 }

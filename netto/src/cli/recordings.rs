@@ -35,7 +35,7 @@ pub struct ReplayArgs {
 /// Options of `netto dump`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DumpArgs {
-    /// The daemon that has it, as http://user:password@host:port [default:
+    /// The daemon that has it, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880]
     #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
     pub connect: Option<String>,
@@ -56,7 +56,7 @@ pub struct DumpArgs {
 /// Options of `netto top`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TopArgs {
-    /// The daemon to look at, as http://user:password@host:port [default:
+    /// The daemon to look at, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
     #[arg(
         long,

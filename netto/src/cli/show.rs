@@ -11,7 +11,7 @@ use netto_feature::instruments::Feature;
 /// Options that every command of a feature has.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShowArgs {
-    /// The daemon to look at, as http://user:password@host:port [default:
+    /// The daemon to look at, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
     #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
     pub connect: Option<String>,

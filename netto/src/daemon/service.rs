@@ -3,7 +3,6 @@
 //!
 //! Protocol: sd_notify(3), sd_listen_fds(3), systemd.service(5).
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use sd_notify::NotifyState;
 
 use netto_pipeline::attention;
 use netto_pipeline::metrics_collector::Latest;
+use netto_sys::listener::Listener;
 
 /// A watchdog's time holds at least so many intervals.
 const INTERVALS: u32 = 3;
@@ -95,8 +95,8 @@ async fn while_new<T>(
 /// The socket that the service manager listens on for this process, if it does.
 ///
 /// # Errors
-/// It gives something else than one TCP socket that listens.
-pub fn inherited_listener() -> anyhow::Result<Option<TcpListener>> {
+/// It gives something else than one socket that listens.
+pub fn inherited_listener() -> anyhow::Result<Option<Listener>> {
     let mut given = sd_notify::listen_fds().context("cannot use the service manager's sockets")?;
     let Some(descriptor) = given.next() else {
         return Ok(None);
@@ -106,8 +106,9 @@ pub fn inherited_listener() -> anyhow::Result<Option<TcpListener>> {
             "the service manager gives several sockets, and netto listens on one: leave one ListenStream="
         );
     }
-    let listener = netto_sys::descriptors::inherited_listener(descriptor)
-        .context("the service manager's socket is no TCP socket that listens: ListenStream=PORT")?;
+    let listener = Listener::inherited(descriptor).context(
+        "the service manager's socket is no TCP or UNIX socket that listens: ListenStream=",
+    )?;
     Ok(Some(listener))
 }
 

@@ -4,14 +4,35 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use metrics_common::Info;
 use metrics_common::latency::{bounds, bucket_of};
 use netto::config::Config;
+use netto::features::FEATURES;
+use netto::run;
 use serde_json::Value;
 
 use crate::support::*;
 use crate::work::{LONG_NS, SHORT_NS};
 
 const NAME: &str = "netto_netstack_latency_seconds";
+
+#[test]
+fn what_a_daemon_says_of_itself_does_not_move_the_cursor() {
+    let prepared = run::bind(FEATURES, &config()).expect("prepared");
+    let evil = Info {
+        hostname: "\x1b[2Jevil".to_owned(),
+        ..info()
+    };
+    let daemon = Daemon::serving(prepared, evil, endless());
+    let url = format!("http://{}", daemon.address);
+    let output = Command::new(env!("CARGO_BIN_EXE_netto"))
+        .args(["latency", "--once", "--connect", &url])
+        .output()
+        .expect("netto runs");
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+    assert!(said.contains("[2Jevil"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+}
 
 #[test]
 fn the_api_shows_percentiles_with_their_bounds_groups_and_what_is_missing() {

@@ -35,5 +35,6 @@ mod replay;
 mod requests;
 mod schemas;
 mod service;
+mod unix_socket;
 mod values;
 mod work;

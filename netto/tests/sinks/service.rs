@@ -2,12 +2,12 @@
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::process::Process;
-use crate::support::{LIMIT, eventually, get, until};
+use crate::support::{LIMIT, eventually, get, request, until};
 
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/systemd");
 
@@ -74,6 +74,27 @@ fn it_serves_on_the_socket_that_systemd_listens_on() {
     child.kill().expect("killed");
     child.wait().expect("it ends");
     assert!(answer.is_ok());
+}
+
+#[test]
+fn it_serves_on_a_unix_socket_that_systemd_listens_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("netto.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let mut child = activated(listener.into())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a shell");
+    let answer = std::panic::catch_unwind(|| {
+        until("ready", || {
+            let stream = UnixStream::connect(&path).expect("connected");
+            request(stream, "GET", "/readyz", &[]).status == 200
+        });
+    });
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert!(answer.is_ok());
+    assert!(path.exists(), "it is systemd's");
 }
 
 #[test]

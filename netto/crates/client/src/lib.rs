@@ -8,11 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use netto_questions::figures::plain;
+use netto_questions::values::UNIX;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 use ureq::{Agent, Timeout};
 
 mod tls;
+mod unix;
 mod websocket;
 
 pub use websocket::Connection;
@@ -36,6 +39,8 @@ pub struct Daemon {
     is_tls: bool,
     authorization: Option<String>,
     ca_file: Option<PathBuf>,
+    /// The UNIX socket to connect to, instead of host and port.
+    socket: Option<PathBuf>,
 }
 
 impl Daemon {
@@ -44,7 +49,25 @@ impl Daemon {
     /// # Errors
     /// If it is not the address of a daemon.
     pub fn at(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Daemon> {
-        let example = "it looks like http://127.0.0.1:10880";
+        if let Some(path) = url.strip_prefix(UNIX) {
+            // What is behind a question mark is of the daemon's own --address.
+            let path = path.split('?').next().unwrap_or_default();
+            ensure!(
+                path.starts_with('/'),
+                "{url} is not the address of a daemon: an absolute path follows {UNIX}"
+            );
+            return Ok(Daemon {
+                // Requests name a host, and netto answers to its addresses.
+                host: "127.0.0.1".to_owned(),
+                port: 80,
+                base: String::new(),
+                is_tls: false,
+                authorization: None,
+                ca_file: None,
+                socket: Some(path.into()),
+            });
+        }
+        let example = "it looks like http://127.0.0.1:10880 or unix:/run/netto.sock";
         let uri: Uri = url
             .parse()
             .map_err(|error| anyhow!("{url} is not the address of a daemon: {error}; {example}"))?;
@@ -70,11 +93,20 @@ impl Daemon {
             is_tls,
             authorization,
             ca_file: ca_file.map(Path::to_owned),
+            socket: None,
         })
     }
 
     /// Its name for people, without the password.
     pub fn name(&self) -> String {
+        match &self.socket {
+            Some(path) => format!("{UNIX}{}", path.display()),
+            None => self.authority(),
+        }
+    }
+
+    /// Host and port of a URL.
+    fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),
@@ -85,13 +117,17 @@ impl Daemon {
     /// The URL of one of its paths, by `http` or `ws`.
     fn url(&self, protocol: &str, path: &str) -> String {
         let secure = if self.is_tls { "s" } else { "" };
-        format!("{protocol}{secure}://{}{}{path}", self.name(), self.base)
+        format!(
+            "{protocol}{secure}://{}{}{path}",
+            self.authority(),
+            self.base
+        )
     }
 
     /// The message for a server that is not netto.
     fn stranger(&self) -> String {
         let name = self.name();
-        match self.is_tls {
+        match self.is_tls || self.socket.is_some() {
             true => format!("the server at {name} is not netto"),
             false => format!("the server at {name} is not netto, or needs https://"),
         }
@@ -141,12 +177,16 @@ impl Daemon {
         if self.is_tls {
             config = config.tls_config(tls::of_agent(self.ca_file.as_deref())?);
         }
-        Ok(Agent::new_with_config(config.build()))
+        let config = config.build();
+        Ok(match &self.socket {
+            Some(path) => unix::agent(config, path),
+            None => Agent::new_with_config(config),
+        })
     }
 
     /// Explains why a request has no answer.
     fn explained(&self, error: ureq::Error) -> anyhow::Error {
-        let broken = || match self.is_tls {
+        let broken = || match self.is_tls || self.socket.is_some() {
             true => format!("{} closed the connection", self.name()),
             false => format!("{} closed the connection, or needs https://", self.name()),
         };
@@ -190,10 +230,9 @@ fn refusal(status: u16, said: &[u8]) -> String {
     }
     let said = String::from_utf8_lossy(said);
     let line = said.lines().next().unwrap_or_default();
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
     match line.is_empty() {
         true => "see that netto's log".to_owned(),
-        false => line,
+        false => plain(line),
     }
 }
 
@@ -292,7 +331,7 @@ mod tests {
             (b"HTTP/1.1 401 No\r\n\r\nno", "user:password"),
             (
                 b"HTTP/1.1 404 No\r\n\r\nno \x1bsuch page\nat all",
-                "no such page",
+                "no \u{fffd}such page",
             ),
             (b"HTTP/1.1 503 No\r\n\r\n", "log"),
         ] {

@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, anyhow, bail};
 use metrics_common::codec::{self, ServerMessage};
+use netto_questions::figures::plain;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::{HeaderValue, header};
 use tungstenite::{Message, WebSocket};
@@ -49,6 +51,12 @@ impl Daemon {
     /// Connects, with TLS if needed, before the WebSocket handshake, so that connection errors are
     /// distinct from those of a server that is not netto.
     fn dial(&self) -> anyhow::Result<Box<dyn Stream>> {
+        if let Some(path) = &self.socket {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(SILENCE_LIMIT))?;
+            stream.set_write_timeout(Some(CONNECT_LIMIT))?;
+            return Ok(Box::new(stream));
+        }
         let mut last = anyhow!("the name {} has no address", self.host);
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
             let stream = match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
@@ -81,7 +89,7 @@ impl Connection {
                     return codec::decode(&bytes)
                         .context("the daemon has another version, or the server is not netto");
                 }
-                Ok(Message::Close(Some(frame))) => bail!("{}", frame.reason),
+                Ok(Message::Close(Some(frame))) => bail!("{}", plain(&frame.reason)),
                 Ok(Message::Close(None)) => bail!("the daemon has closed the connection"),
                 Ok(_) => {}
                 Err(tungstenite::Error::Io(error))

@@ -6,7 +6,7 @@
 //! to an actor on the path of snapshots.
 
 use std::future::ready;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context;
 use metrics_common::Info;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -47,6 +47,7 @@ use netto_pipeline::playback::Controls;
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::history::HISTORY;
+use netto_sys::listener::Listener;
 use netto_sys::peer::user_of;
 use netto_sys::privileges;
 
@@ -125,7 +126,7 @@ struct GzippedPages {
 ///
 /// # Errors
 /// If the socket cannot be used.
-pub fn start(listener: TcpListener, web: LiveWebConfig, wiring: Wiring) -> anyhow::Result<Server> {
+pub fn start(listener: Listener, web: LiveWebConfig, wiring: Wiring) -> anyhow::Result<Server> {
     // Responses about the past are computed one at a time, whatever is queried.
     let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
@@ -151,18 +152,24 @@ pub fn start(listener: TcpListener, web: LiveWebConfig, wiring: Wiring) -> anyho
         .shutdown_timeout(1)
         .disable_signals();
     let shutdown = builder.graceful_shutdown_signal();
-    let builder = builder.listen("http", listener, move || {
-        let (state, shutdown) = (state.clone(), shutdown.clone());
-        fn_factory(move || serve(state.clone(), shutdown.clone()))
-    });
+    let builder = match listener {
+        Listener::Tcp(listener) => builder.listen("http", listener, move || {
+            let (state, shutdown) = (state.clone(), shutdown.clone());
+            fn_factory(move || serve::<TcpStream>(state.clone(), shutdown.clone()))
+        }),
+        Listener::Unix(listener) => builder.listen_uds("http", listener, move || {
+            let (state, shutdown) = (state.clone(), shutdown.clone());
+            fn_factory(move || serve::<UnixStream>(state.clone(), shutdown.clone()))
+        }),
+    };
     Ok(builder.context("cannot serve on the socket")?.run())
 }
 
 /// The service of a thread: it serves one connection after another, until each has ended.
-async fn serve(
+async fn serve<S: Accepted>(
     state: Data<State>,
     shutdown: GracefulShutdownSignal,
-) -> Result<impl Service<TcpStream, Response = (), Error = ()>, ()> {
+) -> Result<impl Service<S, Response = (), Error = ()>, ()> {
     tracing::info!("{}", privileges::confine());
     let wiring = &state.wiring;
     let clients = wiring.clients.clone();
@@ -210,7 +217,7 @@ async fn serve(
             .finish(fn_factory(move || ready(Ok::<_, ()>(app.clone()))))
             .new_service(())
     }));
-    Ok(fn_service(move |stream| {
+    Ok(fn_service(move |stream: S| {
         let (slots, tls) = (slots.clone(), state.web.current().tls.clone());
         let (http, clients) = (http.clone(), clients.clone());
         async move {
@@ -236,29 +243,62 @@ pub fn connections(dashboards: usize) -> usize {
     admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + dashboards
 }
 
-/// Who is at the other end; of a connection within this host, the user.
-fn identity(stream: &TcpStream, peer: Option<SocketAddr>) -> Peer {
-    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let ends = peer.zip(stream.local_addr().ok());
-    let user = ends.and_then(|(peer, local)| {
+/// A connection as it was accepted.
+trait Accepted: Io + 'static {
+    /// The address at the other end.
+    fn address(&self) -> Option<SocketAddr>;
+
+    /// The user at the other end of a connection within this host.
+    fn user(&self) -> Option<u32>;
+
+    /// What it is encrypted with, if so configured.
+    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor>;
+}
+
+impl Accepted for TcpStream {
+    fn address(&self) -> Option<SocketAddr> {
+        self.peer_addr().ok()
+    }
+
+    fn user(&self) -> Option<u32> {
+        let (peer, local) = (self.address()?, self.local_addr().ok()?);
         let [at_peer, here] = [peer, local].map(|end| end.ip().to_canonical());
         let is_within = at_peer == here || at_peer.is_loopback() || here.is_loopback();
         is_within.then(|| user_of(local, peer).ok())?
-    });
-    Peer::new(address, user)
+    }
+
+    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
+        tls
+    }
+}
+
+impl Accepted for UnixStream {
+    fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn user(&self) -> Option<u32> {
+        self.peer_cred().ok().map(|peer| peer.uid())
+    }
+
+    fn encryption(_: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
+        None
+    }
 }
 
 /// Assigns a slot to a new connection, and completes the TLS handshake.
-async fn let_in(
-    stream: TcpStream,
+async fn let_in<S: Accepted>(
+    stream: S,
     slots: Rc<Slots>,
     tls: Option<TlsAcceptor>,
     longest_stall: Duration,
     counts: &ClientCounts,
 ) -> Result<(RequestGate, Protocol, Option<SocketAddr>), ()> {
-    let peer = stream.peer_addr().ok();
-    let slot = slots.admit(identity(&stream, peer)).ok_or(())?;
-    let io: Box<dyn Io> = match tls {
+    let peer = stream.address();
+    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let party = Peer::new(address, stream.user());
+    let slot = slots.admit(party).ok_or(())?;
+    let io: Box<dyn Io> = match S::encryption(tls) {
         None => Box::new(stream),
         Some(tls) => {
             let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));

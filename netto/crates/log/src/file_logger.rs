@@ -16,7 +16,6 @@ use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage, Stacks};
 use metrics_common::log::Rounding;
 
-use super::log_file::LogFile;
 use super::log_queue::{Missing, QueuedSnapshot};
 use super::log_writer::{LogStore, Writer, WriterChannel};
 use crate::settings::LogSettings;
@@ -58,36 +57,57 @@ pub struct FileLogger {
     stacks: Option<Arc<dyn StackSource>>,
     /// Locked while stacks are being read.
     reading_stacks: Arc<Mutex<()>>,
-    /// How long the write reported as stuck has taken, and the number of snapshots dropped
-    /// meanwhile.
-    stuck: Option<(Duration, u64)>,
+    stuck: Stuck,
     watch: Watch,
 }
 
+/// A write that takes long: how long, and the number of snapshots dropped meanwhile.
+#[derive(Debug, Default)]
+struct Stuck(Option<(Duration, u64)>);
+
+/// What there is to say of it.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Begins(Duration),
+    Ends { took: Duration, dropped: u64 },
+}
+
+impl Stuck {
+    fn drop_snapshots(&mut self, count: u64) {
+        if let Some((_, dropped)) = &mut self.0 {
+            *dropped += count;
+        }
+    }
+
+    /// Takes note of the write in progress, which has taken this long.
+    fn look(&mut self, write: Option<Duration>) -> Option<Turn> {
+        match (write, self.0) {
+            (Some(time), None) if time >= STUCK => {
+                self.0 = Some((time, 0));
+                Some(Turn::Begins(time))
+            }
+            (Some(time), Some((before, dropped))) if time >= before => {
+                self.0 = Some((time, dropped));
+                None
+            }
+            (_, Some((took, dropped))) => {
+                self.0 = None;
+                Some(Turn::Ends { took, dropped })
+            }
+            (_, None) => None,
+        }
+    }
+}
+
 impl FileLogger {
-    /// Starts the logger on two threads of its own; with stacks, if requested.
+    /// Starts the logger on two threads of its own, with a file or a fake of one; the path is for
+    /// messages. With stacks, if requested.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn launch(
-        log: LogFile,
-        stacks: Option<Arc<dyn StackSource>>,
-        info: Arc<Info>,
-        drops: Arc<SinkDrops>,
-        supervisor: &Supervisor,
-    ) -> anyhow::Result<(Arbiter, Addr<FileLogger>)> {
-        let (path, settings) = (log.path().to_owned(), *log.settings());
-        Self::launch_with(log, path, settings, stacks, info, drops, supervisor)
-    }
-
-    /// Starts with any store; the path is for messages.
-    ///
-    /// # Errors
-    /// If no thread can be started.
-    pub fn launch_with(
-        store: impl LogStore,
-        path: PathBuf,
-        settings: LogSettings,
+        store: Box<dyn LogStore>,
+        (path, settings): (PathBuf, LogSettings),
         stacks: Option<Arc<dyn StackSource>>,
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
@@ -117,7 +137,7 @@ impl FileLogger {
             drops,
             stacks,
             reading_stacks: Arc::default(),
-            stuck: None,
+            stuck: Stuck::default(),
             watch: supervisor.watch(Part::FileLogger),
         };
         let arbiter = Arbiter::new();
@@ -130,33 +150,25 @@ impl FileLogger {
 
     fn drop_snapshots(&mut self, count: u64) {
         (0..count).for_each(|_| self.drops.count(Sink::File));
-        if let Some((_, dropped)) = &mut self.stuck {
-            *dropped += count;
-        }
+        self.stuck.drop_snapshots(count);
     }
 
     /// Reports when a write gets stuck, and when it no longer is.
     fn look_at_disk(&mut self) {
         let path = self.path.display();
-        match (self.channel.busy_for(), &mut self.stuck) {
-            (Some((time, waiting)), None) if time >= STUCK => {
-                tracing::error!(
-                    "the disk of the log file {path} has not answered for {:.0} s; netto continues \
-                     measuring, {waiting} snapshots are queued, and the newest are kept until it does",
-                    time.as_secs_f64(),
-                );
-                self.stuck = Some((time, 0));
-            }
-            (Some((time, _)), Some((stuck, _))) if time >= *stuck => *stuck = time,
-            (_, Some((stuck, dropped))) => {
-                tracing::warn!(
-                    "the disk of the log file {path} answers again after {:.0} s; \
-                     {dropped} snapshots are missing in it",
-                    stuck.as_secs_f64(),
-                );
-                self.stuck = None;
-            }
-            _ => {}
+        match self.stuck.look(self.channel.busy_for()) {
+            Some(Turn::Begins(time)) => tracing::error!(
+                "the disk of the log file {path} has not answered for {:.0} s; netto continues \
+                 measuring, {} snapshots are queued, and the newest are kept until it does",
+                time.as_secs_f64(),
+                self.channel.queued()
+            ),
+            Some(Turn::Ends { took, dropped }) => tracing::warn!(
+                "the disk of the log file {path} answers again after {:.0} s; \
+                 {dropped} snapshots are missing in it",
+                took.as_secs_f64(),
+            ),
+            None => {}
         }
     }
 }
@@ -269,5 +281,44 @@ impl Handler<Shutdown> for FileLogger {
         self.channel.end(reason, END);
         self.watch.settle();
         ctx.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_is_stuck_is_said_once_and_so_is_its_end() {
+        let looks = [
+            Some(1),
+            None,
+            Some(4),
+            Some(5),
+            Some(6),
+            Some(60),
+            // The next write.
+            Some(1),
+            Some(2),
+            None,
+            Some(7),
+            None,
+            None,
+        ];
+        let mut stuck = Stuck::default();
+        let said: Vec<_> = looks
+            .map(|seconds| {
+                stuck.drop_snapshots(1);
+                stuck.look(seconds.map(Duration::from_secs))
+            })
+            .into_iter()
+            .flatten()
+            .collect();
+        let begins = |seconds| Turn::Begins(Duration::from_secs(seconds));
+        let ends = |seconds, dropped| Turn::Ends {
+            took: Duration::from_secs(seconds),
+            dropped,
+        };
+        assert_eq!(said, [begins(5), ends(60, 3), begins(7), ends(7, 1)]);
     }
 }

@@ -49,32 +49,18 @@ impl LogFile {
         })
     }
 
-    /// The settings of the file.
-    pub fn settings(&self) -> &LogSettings {
-        &self.settings
-    }
-
-    /// The path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the path leads to the open file.
     fn is_in_place(&self) -> bool {
-        match self.open.as_ref().map(|open| open.regular) {
-            Some(Some(identity)) => {
-                fs::metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == identity)
-            }
-            Some(None) => true,
-            None => false,
-        }
+        let there = fs::symlink_metadata(&self.path);
+        let there = there.map(|there| (there.dev(), there.ino())).ok();
+        there.is_some() && there == self.open.as_ref().map(|open| open.identity)
     }
 }
 
 impl LogFile {
     /// Whether the file's length or age makes another one due.
     fn is_due(&self) -> bool {
-        let Some(open) = self.open.as_ref().filter(|open| open.regular.is_some()) else {
+        let Some(open) = &self.open else {
             return false;
         };
         let age = SystemTime::now().duration_since(open.began);

@@ -58,8 +58,8 @@ struct Trouble {
 }
 
 /// The thread's state.
-pub struct Writer<S> {
-    store: S,
+pub struct Writer {
+    store: Box<dyn LogStore>,
     path: PathBuf,
     channel: Arc<WriterChannel>,
     watch: Watch,
@@ -77,17 +77,17 @@ pub struct Writer<S> {
     said_at: Option<Instant>,
 }
 
-impl<S: LogStore> Writer<S> {
+impl Writer {
     /// A writer that starts with this Hello, and lets snapshots wait for up to `flush`; the path is
     /// for messages.
     pub fn new(
-        store: S,
+        store: Box<dyn LogStore>,
         path: PathBuf,
         flush: Duration,
         hello: Arc<[u8]>,
         channel: Arc<WriterChannel>,
         watch: Watch,
-    ) -> Writer<S> {
+    ) -> Writer {
         Writer {
             store,
             path,
@@ -356,7 +356,7 @@ mod tests {
         let (supervisor, mut failures) = Supervisor::new();
         let hello: Arc<[u8]> = message("hello".to_owned()).into();
         let writer = Writer::new(
-            store.clone(),
+            Box::new(store.clone()),
             "x.log".into(),
             Duration::from_secs(5),
             hello.clone(),
@@ -406,7 +406,14 @@ mod tests {
         channel.push(entry(&hello, 2, 0));
         let watch = supervisor.watch(Part::FileLogger);
         let flush = Duration::from_secs(5);
-        let writer = Writer::new(store, "x.log".into(), flush, hello, channel.clone(), watch);
+        let writer = Writer::new(
+            Box::new(store),
+            "x.log".into(),
+            flush,
+            hello,
+            channel.clone(),
+            watch,
+        );
         let thread = std::thread::spawn(move || writer.run());
         channel.end("the end".to_owned(), Duration::from_secs(20));
         thread.join().unwrap();

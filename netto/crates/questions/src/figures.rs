@@ -30,7 +30,13 @@ pub fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
-/// Text of a log without control characters, which could move the cursor or set colours.
+/// Lines for a terminal: what others wrote may be among them.
+pub fn plain_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(plain).collect();
+    lines.join("\n")
+}
+
+/// Text of others without control characters, which could move the cursor or set colours.
 pub fn plain(text: &str) -> String {
     let shown = |character: char| match character.is_control() {
         true => '\u{fffd}',
@@ -70,5 +76,6 @@ mod tests {
     #[test]
     fn a_hostile_name_moves_no_cursor() {
         assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(plain_lines("a\x1b[2J\nb\n"), "a\u{fffd}[2J\nb\n");
     }
 }

@@ -1,12 +1,8 @@
-//! The limit and the number of this process's open files, and one that it was started with.
+//! The limit and the number of this process's open files.
 
 use std::fs;
-use std::net::TcpListener;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use anyhow::ensure;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::{getsockopt, sockopt};
 
 /// Raises the soft limit to the hard limit, and returns the resulting limit.
 ///
@@ -27,21 +23,6 @@ pub fn open_now() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     // One of them is the folder itself.
     Some((entries.count() as u64).saturating_sub(1))
-}
-
-/// The TCP socket that a service manager has opened and listens on for this process.
-///
-/// # Errors
-/// The descriptor is no such socket.
-pub fn inherited_listener(descriptor: RawFd) -> anyhow::Result<TcpListener> {
-    // SAFETY: the service manager gives each of its descriptors (from 3 on) to this process, which
-    // opens none before main, and takes each once, at the start.
-    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    ensure!(getsockopt(&socket, sockopt::AcceptConn)?, "nobody listens");
-    let listener = TcpListener::from(socket);
-    // A UNIX socket has no such address.
-    listener.local_addr()?;
-    Ok(listener)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Reads text files of the kernel, and of the administrator, within bounds: no file may exhaust
-//! the memory or block.
+//! the memory or block. Opens files that netto writes, and nothing else in their place.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 
 /// Longest file: the kernel's longest, symbols, takes 15 MB. An endless file must not exhaust the
 /// memory.
@@ -23,6 +23,40 @@ pub fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
+}
+
+/// Opens a file that netto writes on behalf of `option`, or creates it for its owner and group: it
+/// names owners or addresses.
+///
+/// # Errors
+/// It cannot be opened; is a symbolic link, with which whoever may write to the folder chooses the
+/// file that root writes; or no regular file: a FIFO that nobody reads blocks the writer for ever.
+pub fn open_to_write(
+    options: &mut OpenOptions,
+    path: &Path,
+    option: &str,
+) -> anyhow::Result<(File, Metadata)> {
+    let name = path.display();
+    let opened = options
+        .create(true)
+        .mode(0o640)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => anyhow!(
+                "{name} is a symbolic link, which anybody who may write to its folder can turn \
+                 elsewhere; name the file itself with {option}"
+            ),
+            _ => anyhow!("cannot open {name} for writing: {error}; choose another with {option}"),
+        })?;
+    let about = opened
+        .metadata()
+        .with_context(|| format!("cannot examine {name}"))?;
+    ensure!(
+        about.is_file(),
+        "{name} is no regular file; choose another with {option}"
+    );
+    Ok((opened, about))
 }
 
 /// The text of one of the kernel's files.

@@ -11,6 +11,7 @@ pub mod descriptors;
 pub mod files;
 pub mod interface_links;
 pub mod interrupts;
+pub mod listener;
 pub mod locks;
 pub mod long_softirqs;
 pub mod mapped;

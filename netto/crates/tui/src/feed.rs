@@ -15,6 +15,7 @@ use metrics_common::{Info, Snapshot};
 use netto_client::{Connection, DEFAULT_URL, Daemon};
 use netto_pipeline::playback::{Command, Controls, Mode, SPEEDS};
 use netto_pipeline::trace_analyzer::SnapshotSource;
+use netto_questions::figures::plain;
 use netto_replay::player::{self, Player};
 use netto_replay::recording::Recording;
 
@@ -66,7 +67,7 @@ fn next_event(connection: &mut Connection) -> anyhow::Result<Event> {
         match connection.next_message()? {
             ServerMessage::Hello(info) => return Ok(Event::Info(info)),
             ServerMessage::Snapshot(snapshot) => return Ok(Event::Snapshot(snapshot)),
-            ServerMessage::Bye(reason) => bail!("{reason}"),
+            ServerMessage::Bye(reason) => bail!("{}", plain(&reason)),
             _ => {}
         }
     }

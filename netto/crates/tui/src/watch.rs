@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use netto_questions::api::TextView;
+use netto_questions::figures::plain_lines;
 
 use crate::feed::{Event, Feed};
 
@@ -57,11 +58,14 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
         view.push(info, snapshot)
             .map_err(|reason| anyhow!(reason))?;
         if is_live {
-            write(format!("{HOME}{}", view.text(info, length_ns)).as_bytes())?;
+            let text = plain_lines(&view.text(info, length_ns));
+            write(format!("{HOME}{text}").as_bytes())?;
         } else if measured_ns >= length_ns {
             return match form {
                 Form::Json => write(&[view.json(info, length_ns)?, vec![b'\n']].concat()),
-                Form::Live | Form::Once => write(view.text(info, length_ns).as_bytes()),
+                Form::Live | Form::Once => {
+                    write(plain_lines(&view.text(info, length_ns)).as_bytes())
+                }
             };
         }
     }

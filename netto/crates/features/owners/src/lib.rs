@@ -119,7 +119,10 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         platform.tell("owners", Some(format!("Owners are processes: {reason}.")));
     }
     if level == OwnerLevel::Process {
-        tracing::info!("owners: whoever reads netto learns the names of all users' processes");
+        tracing::info!(
+            "owners: whoever reads netto learns the names of all users' processes; a password \
+             (--web.config.file) or a UNIX socket (--address) limits who does"
+        );
     }
     Ok(Box::new(WhoseCost {
         level,

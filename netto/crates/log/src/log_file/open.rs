@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -12,13 +12,13 @@ use metrics_common::log::{
     MAGIC,
 };
 
-use netto_sys::locks;
+use netto_sys::{files, locks};
 
 /// See the head of this file.
 pub(super) struct OpenFile {
     pub(super) file: File,
-    /// Device and inode of a regular file; pipes and terminals are written without checks.
-    pub(super) regular: Option<(u64, u64)>,
+    /// Device and inode.
+    pub(super) identity: (u64, u64),
     /// Length after the last write, bytes. A shorter file was truncated by another process.
     pub(super) length: u64,
     needs_header: bool,
@@ -33,44 +33,23 @@ pub(super) struct OpenFile {
 impl OpenFile {
     /// Opens the file, or creates it.
     pub(super) fn open(path: &Path) -> anyhow::Result<OpenFile> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            // It names owners.
-            .mode(0o640)
-            // Who may write to the folder shall not choose the file that root writes to.
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)
-            .map_err(|error| match error.raw_os_error() {
-                Some(libc::ELOOP) => anyhow!(
-                    "the log file {} is a symbolic link, which anybody who may write to its folder \
-                     can turn elsewhere; name the file itself with --log-file",
-                    path.display()
-                ),
-                _ => anyhow!(
-                    "cannot open the log file {}: {error}; choose another with --log-file",
-                    path.display()
-                ),
-            })?;
-        let metadata = file
-            .metadata()
-            .with_context(|| format!("cannot examine the log file {}", path.display()))?;
+        let mut options = OpenOptions::new();
+        let (file, metadata) =
+            files::open_to_write(options.read(true).append(true), path, "--log-file")
+                .context("cannot use the log file")?;
         let mut open = OpenFile {
             file,
-            regular: metadata.is_file().then(|| (metadata.dev(), metadata.ino())),
+            identity: (metadata.dev(), metadata.ino()),
             length: 0,
             needs_header: true,
             index: IndexBuilder::default(),
             digests: DigestBuilder::default(),
             began: SystemTime::now(),
         };
-        if open.regular.is_some() {
-            open.lock(path, &metadata)?;
-            open.examine(path)?;
-            if let (Ok(created), true) = (metadata.created(), open.length > 0) {
-                open.began = created;
-            }
+        open.lock(path, &metadata)?;
+        open.examine(path)?;
+        if let (Ok(created), true) = (metadata.created(), open.length > 0) {
+            open.began = created;
         }
         Ok(open)
     }
@@ -152,9 +131,6 @@ impl OpenFile {
 
     /// Detects truncation; `true` if so.
     pub(super) fn look_again(&mut self, path: &Path) -> anyhow::Result<bool> {
-        if self.regular.is_none() {
-            return Ok(false);
-        }
         let length = self.length_now()?;
         if length >= self.length {
             return Ok(false);
@@ -174,13 +150,6 @@ impl OpenFile {
 
     /// Appends whole blocks; `false` if the file was truncated meanwhile.
     pub(super) fn append(&mut self, blocks: &[u8]) -> io::Result<bool> {
-        if self.regular.is_none() {
-            let header = self.needs_header.then(log::file_header);
-            self.file
-                .write_all(&[&header.unwrap_or_default(), blocks].concat())?;
-            self.needs_header = false;
-            return Ok(true);
-        }
         self.length = self.length_now()?;
         // Before the blocks: an index if the last one is far, a header if there is none, and the
         // digest of the blocks before if they are enough.
@@ -222,10 +191,6 @@ impl OpenFile {
     /// Finishes the file: adds a digest and an index, if there is room, and synchronizes it so that
     /// it survives a power cut.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        if self.regular.is_none() {
-            // Pipes and terminals cannot be synchronized and need not be.
-            return Ok(());
-        }
         if self.length_now()? == self.length {
             self.digests.end();
             let (at, digests) = (self.length, self.digests.due(self.length));
@@ -253,7 +218,7 @@ impl OpenFile {
     /// Removes the part of a block that was written before the disk was full.
     pub(super) fn cut(&mut self) -> io::Result<()> {
         // Never extend: that would fill the file with zeros.
-        if self.regular.is_some() && self.length_now()? > self.length {
+        if self.length_now()? > self.length {
             self.file.set_len(self.length)?;
         }
         Ok(())

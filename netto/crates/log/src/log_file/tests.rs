@@ -2,6 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::process::Command;
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::fixture;
@@ -134,11 +136,41 @@ fn a_path_that_cannot_be_opened_is_named() {
 }
 
 #[test]
-fn pipes_and_terminals_take_no_lock() {
-    let path = Path::new("/dev/null");
-    let first = opened(path).unwrap();
-    let second = opened(path).unwrap();
-    assert!(first.is_in_place() && second.is_in_place());
+fn what_is_no_regular_file_is_refused_and_never_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let socket = folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    for path in [&fifo, &socket, Path::new("/dev/null"), folder.path()] {
+        let error = format!("{:#}", opened(path).err().expect("refused"));
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(error.contains("choose another with --log-file"), "{error}");
+    }
+}
+
+#[test]
+fn what_takes_the_place_of_a_log_is_left_alone_and_a_new_one_comes_once_it_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, away) = (folder.path().join("netto.log"), folder.path().join("away"));
+    let mut log = opened(&path).unwrap();
+    write(&mut log, "a");
+    fs::rename(&path, &away).unwrap();
+    for intruder in ["mkfifo", "mkdir", "a link to the log itself"] {
+        if intruder.starts_with("mk") {
+            let made = Command::new(intruder).arg(&path).status();
+            assert!(made.unwrap().success());
+        } else {
+            symlink(&away, &path).unwrap();
+        }
+        assert!(log.prepare().is_err(), "{intruder}");
+        fs::rename(&path, folder.path().join(intruder)).unwrap();
+    }
+    assert!(log.prepare().unwrap(), "it begins anew");
+    write(&mut log, "b");
+    assert_eq!(texts(&away).0, ["a"]);
+    assert_eq!(texts(&path).0, ["b"]);
 }
 
 #[test]

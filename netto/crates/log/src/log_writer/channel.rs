@@ -76,10 +76,14 @@ impl WriterChannel {
         self.change(|state| state.reopen = true);
     }
 
-    /// Duration of the write in progress, and the number of snapshots queued behind it.
-    pub fn busy_for(&self) -> Option<(Duration, usize)> {
-        let state = self.state();
-        Some((state.busy_since?.elapsed(), state.queue.len()))
+    /// Duration of the write in progress.
+    pub fn busy_for(&self) -> Option<Duration> {
+        Some(self.state().busy_since?.elapsed())
+    }
+
+    /// Number of queued snapshots.
+    pub fn queued(&self) -> usize {
+        self.state().queue.len()
     }
 
     /// Requests that everything be written and the log ended; waits for it up to `limit`.

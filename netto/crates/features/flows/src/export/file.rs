@@ -3,11 +3,11 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
-use netto_sys::locks;
+use anyhow::{Context, bail};
+use netto_sys::{files, locks};
 
 use super::Ready;
 use super::ipfix::{self, Header};
@@ -29,24 +29,9 @@ impl FileSink {
     /// It cannot be written, or holds something else.
     pub(super) fn open(path: &Path) -> anyhow::Result<FileSink> {
         let name = path.display();
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path);
-        let file = match opened {
-            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-                bail!("{name} is a symbolic link; --flows-export takes the file itself")
-            }
-            opened => opened.with_context(|| format!("cannot write flows to {name}"))?,
-        };
-        let metadata = file.metadata().context("cannot examine it")?;
-        ensure!(
-            metadata.is_file(),
-            "{name} is no regular file, which --flows-export needs"
-        );
+        let mut options = OpenOptions::new();
+        let (file, metadata) =
+            files::open_to_write(options.read(true).write(true), path, "--flows-export")?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 let holder = locks::holder_of(Path::new("/proc"), &metadata);
@@ -191,9 +176,9 @@ mod tests {
             );
             assert_eq!(fs::read(&path).unwrap(), content);
         }
-        assert!(said(folder.path()).contains("cannot write"));
+        assert!(said(folder.path()).contains("cannot open"));
         assert!(said(Path::new("/dev/null")).contains("no regular file"));
-        assert!(said(&folder.path().join("no/file")).contains("cannot write"));
+        assert!(said(&folder.path().join("no/file")).contains("cannot open"));
         let link = folder.path().join("link");
         symlink(folder.path().join("y"), &link).unwrap();
         assert!(
