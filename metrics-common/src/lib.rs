@@ -17,6 +17,7 @@
 //! * [`confidence`]: the uncertainty of an estimate.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`rounding`]: rounds times and counts without changing sums.
+//! * [`sort`]: one sorting function for all types.
 //! * [`log`]: a file of messages that stays readable when cut or damaged.
 //! * [`random`]: reproducible pseudorandom numbers.
 //! * [`verdict`]: whether networking is a problem, where, and whose.
@@ -43,6 +44,7 @@ pub mod random;
 pub mod rounding;
 pub mod sections;
 pub mod snapshot;
+pub mod sort;
 mod steps;
 pub mod text;
 pub mod verdict;

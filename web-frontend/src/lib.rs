@@ -34,7 +34,6 @@ pub mod timeline;
 
 pub mod export;
 pub mod format;
-pub mod sort;
 pub mod table;
 pub mod tip;
 

@@ -7,8 +7,8 @@ use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
 use crate::color::Rgb;
 use crate::format;
 use crate::plot::{PlotError, Theme, document, rgb};
-use crate::sort::sort_by;
 use crate::timeline::Frame;
+use metrics_common::sort::sort_by;
 
 /// Grid lines above the lowest.
 const LINES: u32 = 4;

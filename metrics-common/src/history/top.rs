@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::sections::Sections;
+use crate::sort::{sort_by, sort_by_key};
 
 /// Names that a point keeps.
 pub const LARGEST: usize = 10;
@@ -97,7 +98,7 @@ impl Top {
         for (name, _) in &mut amounts {
             *name = cut(name);
         }
-        amounts.sort_unstable();
+        sort_by(&mut amounts, Ord::cmp);
         amounts.dedup_by(|more, kept| {
             let is_same = more.0 == kept.0;
             if is_same {
@@ -109,7 +110,7 @@ impl Top {
             .iter()
             .fold(0, |sum: u64, (_, n)| sum.saturating_add(*n));
         amounts.retain(|(_, amount)| *amount > 0);
-        amounts.sort_by_key(|(_, amount)| Reverse(*amount));
+        sort_by_key(&mut amounts, |(_, amount)| Reverse(*amount));
         amounts.truncate(LARGEST);
         let mut point = TopPoint {
             largest: Vec::with_capacity(amounts.len()),
@@ -150,7 +151,7 @@ impl Top {
             last_seen[usize::from(*place)] = usize::MAX;
         }
         let mut by_age: Vec<usize> = (0..known).collect();
-        by_age.sort_by_key(|&place| last_seen[place]);
+        sort_by_key(&mut by_age, |&place| last_seen[place]);
         by_age.truncate(wanted - room.len());
         for TopPoint { largest, other } in self.points.iter_mut().flatten() {
             largest.retain(|(place, amount)| {
@@ -186,7 +187,7 @@ impl Top {
         };
         let mut largest: Vec<_> = sums.iter().enumerate().map(ranked).collect();
         largest.retain(|ranked| ranked.amount > 0);
-        largest.sort_by_key(|ranked| (Reverse(ranked.amount), ranked.name));
+        sort_by_key(&mut largest, |ranked| (Reverse(ranked.amount), ranked.name));
         for rest in largest.drain(LARGEST.min(largest.len())..) {
             other = other.saturating_add(rest.amount);
         }

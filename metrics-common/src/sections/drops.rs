@@ -8,6 +8,7 @@ use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
+use crate::sort::sort_by_key;
 
 /// Most places named in a snapshot or a sum; packets of further places are summed.
 pub const MOST_PLACES: usize = 128;
@@ -109,7 +110,7 @@ impl Section for Drops {
                 None => *other_packets = other_packets.saturating_add(more.packets),
             }
         }
-        places.sort_by_key(|place| std::cmp::Reverse(place.packets));
+        sort_by_key(places, |place| std::cmp::Reverse(place.packets));
     }
 }
 

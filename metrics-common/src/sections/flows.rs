@@ -12,6 +12,7 @@ use super::columns::Columns;
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::Damaged;
+use crate::sort::sort_by_key;
 
 mod cpu;
 mod services;
@@ -265,7 +266,7 @@ pub fn service_of(protocol: u8, ends: [FlowEnd; 2]) -> Option<&'static str> {
 impl Flows {
     /// Sorts conversations, the largest first, and sums those beyond this number.
     pub fn keep(&mut self, most: usize, sort: FlowSort) {
-        self.conversations.sort_by_key(|own| {
+        sort_by_key(&mut self.conversations, |own| {
             (
                 Reverse(own.size(sort)),
                 Reverse(own.amount().bytes),
@@ -291,7 +292,7 @@ impl Flows {
     /// Keeps the prefixes with the most packets, in this order.
     pub fn keep_prefixes(&mut self) {
         let size = |own: &FlowPrefix| (Reverse(own.amount.packets), own.source, own.destination);
-        self.prefixes.sort_by_key(size);
+        sort_by_key(&mut self.prefixes, size);
         self.prefixes.truncate(MOST_PREFIXES);
     }
 }

@@ -11,6 +11,7 @@ use super::recorded::Recorded;
 use super::section::Section;
 use crate::component::COMPONENTS;
 use crate::packed::Damaged;
+use crate::sort::sort_by_key;
 
 /// Most rows of a sum; the time of further ones is of [`OwnerKind::Other`].
 pub const MOST_INTRUSIONS: usize = 256;
@@ -194,11 +195,11 @@ impl Intruders {
         };
         for own in &mut found {
             own.ratio = own.ns as f64 / of_cpu(own.cpu).max(1) as f64;
-            own.events.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-            own.victims.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-            own.origins.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+            sort_by_key(&mut own.events, |(_, ns)| std::cmp::Reverse(*ns));
+            sort_by_key(&mut own.victims, |(_, ns)| std::cmp::Reverse(*ns));
+            sort_by_key(&mut own.origins, |(_, ns)| std::cmp::Reverse(*ns));
         }
-        found.sort_by_key(|own| (own.cpu, std::cmp::Reverse(own.ns)));
+        sort_by_key(&mut found, |own| (own.cpu, std::cmp::Reverse(own.ns)));
         found
     }
 

@@ -8,6 +8,7 @@ use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
+use crate::sort::sort_by_key;
 
 mod causes;
 
@@ -300,7 +301,7 @@ impl Section for Programs {
 
     fn round(&mut self, carry: &mut Carry) {
         // In an order that only changes when a program comes or goes.
-        self.programs.sort_by_key(|own| own.about.id);
+        sort_by_key(&mut self.programs, |own| own.about.id);
         let rows = self.programs.iter_mut().map(|own| &mut own.cpu_ns);
         let mut rows: Vec<_> = std::iter::once(&mut self.other_cpu_ns)
             .chain(rows)
@@ -352,7 +353,7 @@ impl Section for Programs {
                 *other_samples = other_samples.saturating_add(more.about.samples);
             }
         }
-        programs.sort_by_key(|own| std::cmp::Reverse(own.total_ns()));
+        sort_by_key(programs, |own| std::cmp::Reverse(own.total_ns()));
     }
 }
 

@@ -11,6 +11,7 @@ use super::recorded::Recorded;
 use super::section::Section;
 use crate::component::{COMPONENTS, SOFTIRQ_VECTORS, index_of};
 use crate::packed::Damaged;
+use crate::sort::sort_by_key;
 
 /// Most softirqs of an interval or a sum.
 pub const MOST_SLOWEST: usize = 10;
@@ -200,7 +201,7 @@ impl Section for Slowest {
             }
         }
         self.softirqs.extend(later.softirqs.iter().cloned());
-        self.softirqs.sort_by_key(|own| Reverse(own.length_ns));
+        sort_by_key(&mut self.softirqs, |own| Reverse(own.length_ns));
         self.softirqs.truncate(MOST_SLOWEST);
     }
 }

@@ -7,6 +7,7 @@ use crate::history::History;
 use crate::info::Info;
 use crate::latency::{Point, words::time};
 use crate::snapshot::Snapshot;
+use crate::sort::sort_by;
 
 /// The points whose latency is the stack's and not the application's; the one with most intervals is
 /// shown.
@@ -134,7 +135,7 @@ impl Courses {
             return None;
         }
         let mut own = own.clone();
-        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by(&mut own, |a, b| a.0.total_cmp(&b.0));
         let third = own.len() / 3;
         let (low, high) = (&own[..third], &own[own.len() - third..]);
         let sum = |of: &[(f64, u64)]| of.iter().map(|(cost, _)| cost).sum::<f64>();

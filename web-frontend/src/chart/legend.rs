@@ -6,7 +6,7 @@ use crate::action::Action;
 use crate::basis::Amount;
 use crate::color::Rgb;
 use crate::format::escape_html;
-use crate::sort::sort_by;
+use metrics_common::sort::sort_by;
 
 /// Most components with a line of their own; the others are summed.
 const TOP: usize = 6;

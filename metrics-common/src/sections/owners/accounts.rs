@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Caused, Interruption, Owner, OwnerFlow, OwnerKind, Owners};
 use crate::component::{COMPONENTS, Kind, Source, index_of};
+use crate::sort::sort_by_key;
 
 /// CPU time that an owner caused and paid, nanoseconds over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -121,7 +122,7 @@ impl Owners {
                 Reverse(accounts[at].weight_ns()),
             )
         };
-        order.sort_by_key(rank);
+        sort_by_key(&mut order, rank);
         let mut largest = Owners {
             basis: self.basis.clone(),
             ..Owners::default()

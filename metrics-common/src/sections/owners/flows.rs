@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Owners;
 use crate::sections::FlowEnd;
+use crate::sort::sort_by_key;
 
 /// Most flows of one owner in an interval or a sum.
 pub const MOST_FLOWS_OF_OWNER: usize = 5;
@@ -47,8 +48,9 @@ impl Owners {
 
     /// Keeps the largest of each owner.
     pub fn keep_largest_flows(&mut self) {
-        self.flows
-            .sort_by_key(|own| (own.owner, Reverse(own.ns), own.protocol, own.ends));
+        sort_by_key(&mut self.flows, |own| {
+            (own.owner, Reverse(own.ns), own.protocol, own.ends)
+        });
         let mut before = (u32::MAX, 0);
         self.flows.retain(|own| {
             before = match before {

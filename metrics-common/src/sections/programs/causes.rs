@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confidence::wilson;
 use crate::sections::owners::{Bounds, Owner, OwnerKind, independent};
+use crate::sort::sort_by_key;
 
 /// Most owners of a program in an interval or a sum; those with the least time are
 /// [`OwnerKind::Other`].
@@ -70,7 +71,7 @@ impl Causes {
         }
         // Single kinds are few.
         let rank = |own: &Weight| (!own.owner.kind.is_single(), std::cmp::Reverse(own.ns));
-        self.owners.sort_by_key(rank);
+        sort_by_key(&mut self.owners, rank);
         let rest = self.owners.split_off(MOST_CAUSES - 1);
         let rest_ns = rest.iter().map(|own| own.ns);
         let rest_ns = rest_ns.fold(0, u64::saturating_add);
@@ -101,7 +102,9 @@ impl Causes {
         let all: u128 = self.owners.iter().map(|own| u128::from(own.ns)).sum();
         let is_unknown = |owner: &Owner| owner.kind == OwnerKind::Unknown;
         let mut order: Vec<&Weight> = self.owners.iter().filter(|own| own.ns > 0).collect();
-        order.sort_by_key(|own| (is_unknown(&own.owner), std::cmp::Reverse(own.ns)));
+        sort_by_key(&mut order, |own| {
+            (is_unknown(&own.owner), std::cmp::Reverse(own.ns))
+        });
         let mut left_ns = total_ns;
         let mut causes: Vec<Cause<'_>> = Vec::with_capacity(order.len());
         for own in order {

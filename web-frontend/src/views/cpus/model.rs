@@ -7,8 +7,8 @@ use super::choices::Sort;
 use crate::axes::round_up;
 use crate::color::{Rgb, heat};
 use crate::format;
-use crate::sort::sort_by;
 use crate::timeline::Frame;
+use metrics_common::sort::sort_by;
 
 /// The CPUs to show, as typed by the reader: `0-7,12`, `node1`, `>20` (percent at any displayed
 /// time), or several of these, which must all be true.

@@ -5,8 +5,8 @@ use metrics_common::Info;
 use metrics_common::ownership::Owned;
 
 use crate::format;
-use crate::sort::sort_by;
 use crate::view_model::index_of;
+use metrics_common::sort::sort_by;
 
 /// Longer stacks are cut: no kernel stack has as many functions.
 const MOST_FRAMES: usize = 256;

@@ -6,8 +6,8 @@ use metrics_common::{Info, Snapshot};
 use crate::axes::round_up;
 use crate::color::{Rgb, heat};
 use crate::format;
-use crate::sort::sort_by;
 use crate::view_model::{HEADLINE, index_of};
+use metrics_common::sort::sort_by;
 
 /// Number of CPUs that are named.
 const NAMED: usize = 6;

@@ -12,8 +12,8 @@ use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, name_of_whole};
 use crate::format::{self, fine_percent};
-use crate::sort::sort_by;
 use crate::view_model::{HEADLINE, index_of};
+use metrics_common::sort::sort_by;
 
 /// Most owners with a line; the others are one.
 const MOST_OWNERS: usize = 40;

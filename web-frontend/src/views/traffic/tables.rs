@@ -8,7 +8,7 @@ use metrics_common::{Availability, Info, Snapshot};
 
 use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};
-use crate::sort::sort_by;
+use metrics_common::sort::sort_by;
 
 /// Most rows of a table; the rest is summed.
 const MOST_ROWS: usize = 12;
