@@ -375,6 +375,8 @@ struct Place {
     /// Indices of its run and in that.
     run: usize,
     table: usize,
+    /// Whether it is added to those of other snapshots.
+    is_added: bool,
 }
 
 /// A message without its tables.
@@ -393,6 +395,12 @@ impl Skeleton<'_> {
             return;
         };
         let interval = Interval::of(&found);
+        let added = found.of_cost.iter();
+        for (_, table) in added.filter(|(name, _)| sums::TABLES.contains(name)) {
+            if let Some(place) = self.places.get_mut(*table) {
+                place.is_added = true;
+            }
+        }
         let is_wanted = |name: &[u8]| wanted.iter().any(|wanted| wanted.as_bytes() == name);
         let (kept, rest) = {
             let all = found.all.into_iter();
@@ -417,6 +425,11 @@ impl Skeleton<'_> {
         self.interval = interval;
     }
 
+    /// The tables that are added to those of other snapshots.
+    fn added(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.is_added)
+    }
+
     /// Whether it and the next one are snapshots with tables of the same shapes, to be added.
     fn is_added_to(&self, next: &Self, sums: &Sums) -> bool {
         let (Some(own), Some(others)) = (&self.interval, &next.interval) else {
@@ -426,8 +439,9 @@ impl Skeleton<'_> {
             (own.index, own.run, own.table + 1) == (next.index, next.run, next.table)
         };
         sums.has_both(own, others)
-            && self.places.len() == next.places.len()
-            && self.places.iter().zip(&next.places).all(is_next)
+            && self.added().count() == sums::TABLES.len()
+            && next.added().count() == sums::TABLES.len()
+            && self.added().zip(next.added()).all(is_next)
     }
 }
 
@@ -564,6 +578,7 @@ pub(super) fn decode<'a>(
                 index,
                 run,
                 table: of.tables,
+                is_added: false,
             });
             of.tables += 1;
         }
@@ -609,9 +624,6 @@ pub(super) fn decode<'a>(
             .filter_map(|message| message.interval.as_ref())
     };
     let sums = sums.filter(|_| sums::is_in_order(intervals()));
-    if let Some(first) = messages.iter_mut().find(|own| own.interval.is_some()) {
-        first.interval = None;
-    }
     let mut scratch = Vec::new();
     messages
         .chunk_by(|one, next| sums.is_some_and(|sums| one.is_added_to(next, sums)))
@@ -623,7 +635,8 @@ pub(super) fn decode<'a>(
                 message.extend_from_slice(bytes.get(at..place.offset).ok_or(Damaged)?);
                 at = place.offset;
                 let run = &runs[place.index][place.run];
-                let values = run.added(place.table, group.len());
+                let count = if place.is_added { group.len() } else { 1 };
+                let values = run.added(place.table, count);
                 run.put(&values, form, &mut scratch, &mut message);
             }
             message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);

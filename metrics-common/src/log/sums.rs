@@ -6,6 +6,9 @@ use crate::codec::ServerMessage;
 use crate::sections::{Cost, Sections};
 use crate::snapshot::Snapshot;
 
+/// The tables of networking's cost that are added.
+pub(super) const TABLES: [&[u8]; 3] = [b"components", b"samples", b"entries"];
+
 /// Longest interval that is added, nanoseconds.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -16,8 +19,7 @@ pub fn step_number(step_ns: u64, end_unix_ns: u64) -> u64 {
 }
 
 /// Which consecutive snapshots of a block are read as one. Their sum has nothing but the CPU times,
-/// samples and entries of components. The first of a block always stays alone, so that a reader
-/// sees whether the block follows the one before.
+/// samples and entries of components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
     /// Those that end within a step of this length, nanoseconds,

@@ -78,6 +78,8 @@ pub(super) struct Sections<'a> {
     pub(super) cpus: Option<&'a [u8]>,
     /// The head of their map.
     pub(super) head: Range<usize>,
+    /// The tables of networking's cost: names and indices.
+    pub(super) of_cost: Vec<(&'a [u8], usize)>,
     /// Name, bytes, and indices of the tables of each.
     pub(super) all: Vec<(&'a [u8], Range<usize>, Range<usize>)>,
 }
@@ -113,17 +115,21 @@ pub(super) fn sections<'a>(bytes: &'a [u8], tables: &[usize]) -> Option<Sections
         let begin = walk.at;
         let count = walk.map()?;
         let head = begin..walk.at;
-        let mut all = Vec::new();
+        let (mut all, mut of_cost) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let (from, first) = (walk.at, walk.passed);
             let name = walk.text()?;
-            walk.skip()?;
+            match name {
+                b"cost" => of_cost = walk.tables()?,
+                _ => walk.skip()?,
+            }
             all.push((name, from..walk.at, first..walk.passed));
         }
         return Some(Sections {
             numbers,
             cpus,
             head,
+            of_cost,
             all,
         });
     }
@@ -165,6 +171,19 @@ impl<'a> Walk<'a, '_> {
         let is_text = matches!(self.bytes.get(from)?, 0xa0..=0xbf);
         pass(self.bytes, &mut self.at)?;
         self.bytes.get(from + 1..self.at).filter(|_| is_text)
+    }
+
+    /// Passes over a map; its values that are tables, with their names and indices.
+    fn tables(&mut self) -> Option<Vec<(&'a [u8], usize)>> {
+        let mut found = Vec::new();
+        for _ in 0..self.map()? {
+            let (name, table) = (self.text()?, self.passed);
+            self.skip()?;
+            if self.passed == table + 1 {
+                found.push((name, table));
+            }
+        }
+        Some(found)
     }
 
     fn skip(&mut self) -> Option<()> {

@@ -126,7 +126,7 @@ proptest! {
             prop_assert_eq!(rows(&found), rows(&sum));
         }
         prop_assert_eq!(left.next(), None);
-        // The first stays alone, and then as many as fit are one.
+        // As many as fit are one.
         prop_assert!(found.len() as u64 <= 2 + length / intervals);
     }
 

@@ -52,6 +52,8 @@ pub enum SeriesItem {
 /// The read state of a file.
 struct Head {
     path: PathBuf,
+    /// Begin of its first interval.
+    begin_unix_ns: u64,
     events: Option<Events>,
     next: Option<Event>,
 }
@@ -80,19 +82,20 @@ pub struct Series {
 }
 
 impl Series {
-    /// Files with the ends of their first intervals, in that order.
+    /// Files with the begins and ends of their first intervals, in the order of these ends.
     pub(super) fn of(
-        files: impl Iterator<Item = (PathBuf, u64)>,
+        files: impl Iterator<Item = (PathBuf, (u64, u64))>,
         span: Span,
         by_digests: bool,
         findings: Findings,
         read_bytes: Arc<AtomicU64>,
     ) -> Series {
         let (mut heads, mut queue) = (Vec::new(), BinaryHeap::new());
-        for (path, first_end_unix_ns) in files {
+        for (path, (begin_unix_ns, first_end_unix_ns)) in files {
             queue.push(Reverse((first_end_unix_ns, heads.len())));
             heads.push(Head {
                 path,
+                begin_unix_ns,
                 events: None,
                 next: None,
             });
@@ -135,13 +138,15 @@ impl Series {
         self
     }
 
-    /// Whether each block of the files, in their order, ends before the next one begins.
+    /// Whether the first interval of each file begins after the one before, and each block ends
+    /// before the next one begins.
     fn is_disjoint(&self) -> bool {
         let mut end_unix_ns = 0;
         self.heads.iter().all(|head| {
             let file = LogFile::open(&head.path, &Arc::default()).ok();
             let index = file.and_then(|file| file.index().ok());
-            index.is_some_and(|index| {
+            let is_later = end_unix_ns <= head.begin_unix_ns;
+            index.filter(|_| is_later).is_some_and(|index| {
                 let parts = index.parts().iter().filter(|part| !part.is_digest());
                 index.is_known()
                     && parts.clone().all(|part| part.blocks == 1)
