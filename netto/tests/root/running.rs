@@ -1,7 +1,8 @@
 //! The daemon's life: its output at the start, its notes while it runs, and its leftovers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +28,7 @@ tests! {
     running::the_log_of_a_daemon_told_to_end_ends_with_bye;
     running::the_dashboard_is_served_from_the_binary_alone;
     running::each_thread_may_do_what_the_documentation_says_and_no_more = threads;
+    running::another_user_measures_the_same_with_the_units_capabilities ["setpriv"] = other_user;
 }
 
 fn check_says_what_is_measured_and_how() -> Result<()> {
@@ -90,6 +92,51 @@ fn threads() -> Result<()> {
             "not in the table: {row}"
         );
     }
+    Ok(())
+}
+
+/// What `netto check` says of components, probes and instruments, without what it has measured.
+fn measured(check: &str) -> Vec<&str> {
+    let mut is_wanted = false;
+    let lines = check.lines().filter(|line| {
+        if !line.is_empty() && !line.starts_with(' ') {
+            is_wanted = !["Stacks", "Notes"].contains(line);
+        }
+        is_wanted
+    });
+    lines.collect()
+}
+
+/// `User=` with `AmbientCapabilities=`, as docs/OPERATION.md describes it.
+fn other_user() -> Result<()> {
+    let unit = include_str!("../../../dist/systemd/netto.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let capabilities = line.context("the unit bounds capabilities")?;
+    let mut list = "-all".to_owned();
+    for name in capabilities.split_whitespace() {
+        list += &format!(",+{}", name.trim_start_matches("CAP_").to_lowercase());
+    }
+    // Where the tests' own one is, others may not look.
+    let folder = tempfile::tempdir()?;
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    let own = folder.path().join("netto");
+    std::fs::copy(daemon::binary(), &own)?;
+    let mut of_other = child::mortal("setpriv");
+    of_other.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
+        of_other.args([set, &list]);
+    }
+    of_other.arg(&own).args(["check", "--sampler", "perf"]);
+    let of_other = child::run(&mut of_other)?;
+    let (status, of_root, err) = daemon::run_to_end(&["check", "--sampler", "perf"])?;
+    ensure!(status.success(), "netto check gave {status}: {err}");
+    let (root, other) = (measured(&of_root), measured(&of_other));
+    ensure!(
+        root.len() > COMPONENTS.len() && root == other,
+        "root: {of_root}\nanother user: {of_other}"
+    );
     Ok(())
 }
 

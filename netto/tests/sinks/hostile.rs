@@ -327,6 +327,23 @@ fn who_reads_long_answers_slowly_shuts_nobody_else_out() {
 }
 
 #[test]
+fn five_hundred_clients_that_never_read_shut_nobody_else_out() {
+    let process = Process::start("", "--cpus 16");
+    process.warm_up();
+    let asked = b"GET /api/v1/history HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20);
+    let _attackers: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let mut stream = connect_from(1, process.address);
+            push(&mut stream, &asked);
+            stream
+        })
+        .collect();
+    for path in ["/healthz", "/metrics", "/api/v1/snapshot"] {
+        assert_eq!(get_as(10_002, process.address, path), 200, "{path}");
+    }
+}
+
+#[test]
 fn one_user_with_all_dashboards_makes_room_for_another() {
     let process = Process::start("", "--cpus 2 --max-clients 8");
     process.warm_up();

@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use metrics_common::codec::{Gap, ServerMessage};
 use metrics_common::log::{Beginning, LogReader};
@@ -355,6 +356,27 @@ fn a_log_that_could_not_be_ended_is_told_by_the_exit_code() {
     netto.signal("TERM");
     assert_eq!(netto.ended().code(), Some(1));
     netto.wait_for_words("snapshots are not in it");
+}
+
+#[test]
+fn who_is_stopped_goes_on_with_the_next_snapshot() {
+    let (_folder, path) = folder();
+    let netto = logged(&path, 3);
+    netto.signal("STOP");
+    let status = format!("/proc/{}/status", netto.child.id());
+    eventually("a stopped netto", || {
+        let status = fs::read_to_string(&status).expect("it is there");
+        status.contains("State:\tT").then_some(())
+    });
+    // Many intervals of 50 ms.
+    std::thread::sleep(Duration::from_secs(1));
+    let before = Log::read(&path).expect("a log");
+    before.assert_complete();
+    netto.signal("CONT");
+    let after = Log::with(&path, before.sequences.len() + 10);
+    after.assert_complete();
+    assert!(after.sequences.starts_with(&before.sequences));
+    assert!(netto.terminate().success());
 }
 
 #[test]
