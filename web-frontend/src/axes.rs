@@ -30,6 +30,19 @@ pub fn round_up(value: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
+/// Number of grid divisions of an axis that ends here, so that its labels are round, too.
+pub fn lines_below(top: f64, plot: PlotArea) -> u32 {
+    let is_tall = plot.bottom - plot.top > 90;
+    let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
+    match (first_digits, is_tall) {
+        (15 | 30 | 60, _) => 3,
+        (20 | 40 | 80, true) => 4,
+        (_, true) => 5,
+        (20 | 40 | 80, false) => 2,
+        (_, false) => 1,
+    }
+}
+
 /// The part of a drawing inside its axes, pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlotArea {

@@ -3,15 +3,12 @@
 use plotters::element::PathElement;
 use plotters::style::Color;
 
-use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, lines_below, round_up, stretches};
 use crate::color::Rgb;
 use crate::format;
 use crate::plot::{PlotError, Theme, document, rgb};
 use crate::timeline::Frame;
 use metrics_common::sort::sort_by;
-
-/// Grid lines above the lowest.
-const LINES: u32 = 4;
 
 /// One value over time.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +43,10 @@ pub fn svg(
     size: (u32, u32),
 ) -> Result<String, PlotError> {
     let (plot, top) = (PlotArea::of(size), line.top());
+    let lines = lines_below(top, plot);
     document(size, |area| {
-        for number in 0..=LINES {
-            let value = top * f64::from(number) / f64::from(LINES);
+        for number in 0..=lines {
+            let value = top * f64::from(number) / f64::from(lines);
             let text = label(value, top);
             draw_value_line(area, plot, theme, plot.y(value, top), text)?;
         }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
+use brotli::BrotliCompress;
+use brotli::enc::BrotliEncoderParams;
 use libdeflater::{CompressionLvl, Compressor, Crc};
 
 /// Markup and style, from the repository.
@@ -70,7 +72,7 @@ fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
 /// The generated file defines `ASSETS: &[Asset]`; the including file defines `Asset` with the
-/// fields `path`, `content_type`, `version` and `gzip`.
+/// fields `path`, `content_type`, `version`, `gzip` and `brotli`.
 ///
 /// # Errors
 /// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
@@ -100,21 +102,23 @@ fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
     let mut code = format!("static FILES: [Asset; {}] = [\n", files.len());
     for (name, bytes) in files {
         let compressed = out_dir.join(format!("{name}.gz"));
-        write_compressed(&compressed, &bytes)?;
+        write(&compressed, &gzip(&bytes)?)?;
+        let smaller = out_dir.join(format!("{name}.br"));
+        write(&smaller, &brotli(&bytes)?)?;
         let mut crc = Crc::new();
         crc.update(&bytes);
         let version = format!("{:08x}-{:x}", crc.sum(), bytes.len());
         writeln!(
             code,
             "    Asset {{ path: {path:?}, content_type: {content_type:?}, version: {version:?}, \
-             gzip: include_bytes!({compressed:?}) }},",
+             gzip: include_bytes!({compressed:?}), brotli: include_bytes!({smaller:?}) }},",
             path = format!("/{name}"),
             content_type = content_type(name)?,
         )?;
     }
     code.push_str("];\npub static ASSETS: &[Asset] = &FILES;\n");
     let generated = out_dir.join("dashboard.rs");
-    fs::write(&generated, code).with_context(|| format!("cannot write {}", generated.display()))
+    write(&generated, code.as_bytes())
 }
 
 /// The folder of the built dashboard; `None` if it was not built. Tells cargo which paths to watch.
@@ -153,13 +157,28 @@ fn create_old(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
 }
 
-/// Compresses as far as gzip can: browsers accept nothing better without TLS.
-fn write_compressed(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Compresses as far as gzip can: from another host, browsers accept nothing better without TLS.
+fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut compressor = Compressor::new(CompressionLvl::best());
     let mut compressed = vec![0; compressor.gzip_compress_bound(bytes.len())];
     let length = compressor.gzip_compress(bytes, &mut compressed)?;
-    fs::write(path, &compressed[..length])
-        .with_context(|| format!("cannot write {}", path.display()))
+    compressed.truncate(length);
+    Ok(compressed)
+}
+
+/// Compresses for browsers on the same host (or at the end of a tunnel), and with TLS.
+fn brotli(mut bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut compressed = Vec::new();
+    let parameters = BrotliEncoderParams {
+        size_hint: bytes.len(),
+        ..BrotliEncoderParams::default()
+    };
+    BrotliCompress(&mut bytes, &mut compressed, &parameters)?;
+    Ok(compressed)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn content_type(name: &str) -> Result<&'static str> {

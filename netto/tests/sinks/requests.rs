@@ -141,6 +141,13 @@ fn the_page_is_served_as_browsers_like_it() {
             .contains("content-encoding: gzip")
     );
     assert_eq!(packed.body[..2], [0x1f, 0x8b]);
+    let all = get(
+        daemon.address,
+        "/",
+        &[("Accept-Encoding", "gzip, deflate, br")],
+    );
+    let head = all.head.to_lowercase();
+    assert!(head.contains("content-encoding: br"), "{head}");
 }
 
 #[test]

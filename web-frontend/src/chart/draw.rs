@@ -9,7 +9,7 @@ use plotters::element::Polygon;
 use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::Color;
 
-use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, lines_below, round_up, stretches};
 use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
 use crate::plot::{PlotError, Theme, document, rgb};
@@ -129,7 +129,7 @@ pub fn draw<DB: DrawingBackend>(
     theme: Theme,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let plot = PlotArea::of(area.dim_in_pixel());
-    let lines = lines_below(chart.top, plot.bottom - plot.top > 90);
+    let lines = lines_below(chart.top, plot);
     for line in 0..=lines {
         let value = chart.top * f64::from(line) / f64::from(lines);
         let text = value_label(value, chart.top, chart.basis);
@@ -149,18 +149,6 @@ pub fn draw<DB: DrawingBackend>(
         below = above;
     }
     area.present()
-}
-
-/// Number of grid divisions of an axis that ends here, so that its labels are round, too.
-fn lines_below(top: f64, is_tall: bool) -> u32 {
-    let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
-    match (first_digits, is_tall) {
-        (15 | 30 | 60, _) => 3,
-        (20 | 40 | 80, true) => 4,
-        (_, true) => 5,
-        (20 | 40 | 80, false) => 2,
-        (_, false) => 1,
-    }
 }
 
 fn draw_layer<DB: DrawingBackend>(

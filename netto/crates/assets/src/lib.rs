@@ -13,6 +13,8 @@ pub struct Asset {
     pub version: &'static str,
     /// The content, compressed by gzip.
     pub gzip: &'static [u8],
+    /// The content, compressed by Brotli.
+    pub brotli: &'static [u8],
 }
 
 mod embedded {

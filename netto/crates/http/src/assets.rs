@@ -4,13 +4,15 @@ use actix_web::http::header::{self, ETag, EntityTag, Header, IfNoneMatch};
 use actix_web::{HttpRequest, HttpResponse};
 use netto_assets::Asset;
 
-use crate::gzip::accepts_gzip;
+use crate::gzip::accepts;
 use crate::unpacked::Unpacked;
 
 /// Answers a request for an asset.
 pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
-    let packed = accepts_gzip(request.headers());
-    let etag = etag(asset, packed);
+    let packed = [("br", asset.brotli), ("gzip", asset.gzip)]
+        .into_iter()
+        .find(|(coding, _)| accepts(request.headers(), coding));
+    let etag = etag(asset, packed.map(|(coding, _)| coding));
     let known = match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|tag| tag.weak_eq(&etag)),
@@ -30,19 +32,22 @@ pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
         return response.finish();
     }
     response.content_type(asset.content_type);
-    if packed {
+    if let Some((coding, body)) = packed {
         return response
-            .insert_header((header::CONTENT_ENCODING, "gzip"))
-            .body(asset.gzip);
+            .insert_header((header::CONTENT_ENCODING, coding))
+            .body(body);
     }
     response.body(Unpacked::new(asset.gzip))
 }
 
-/// The entity tag of one of the two encodings: their bytes differ, so a cache that keeps both must
+/// The entity tag of one of the encodings: their bytes differ, so a cache that keeps several must
 /// distinguish them (RFC 9110, section 8.8.3).
-fn etag(asset: &Asset, packed: bool) -> EntityTag {
-    let suffix = if packed { "-gzip" } else { "" };
-    EntityTag::new_strong(format!("{}{suffix}", asset.version))
+fn etag(asset: &Asset, coding: Option<&str>) -> EntityTag {
+    let version = asset.version;
+    EntityTag::new_strong(match coding {
+        Some(coding) => format!("{version}-{coding}"),
+        None => version.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +110,11 @@ mod tests {
         let (_, plain) = asked(&[]);
         let gzip = ("Accept-Encoding", "gzip");
         let (_, packed) = asked(&[gzip]);
+        let (_, smaller) = asked(&[("Accept-Encoding", "gzip, deflate, br, zstd")]);
         assert_ne!(plain, packed);
+        assert_ne!(packed, smaller);
+        assert_ne!(plain, smaller);
+        assert_eq!(asked(&[("Accept-Encoding", "br;q=0, gzip")]).1, packed);
         assert_eq!(asked(&[gzip, ("If-None-Match", &plain)]).0, 200);
         assert_eq!(
             asked(&[gzip, ("If-None-Match", &packed)]),

@@ -27,8 +27,8 @@ impl Gzipped {
     }
 }
 
-/// Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110, section 12.5.3).
-pub fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Whether a client takes this coding, by its `Accept-Encoding` (RFC 9110, section 12.5.3).
+pub fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let codings = headers
         .get_all(header::ACCEPT_ENCODING)
         .filter_map(|value| value.to_str().ok())
@@ -42,7 +42,7 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
             .filter(|(key, _)| key.eq_ignore_ascii_case("q"))
             .any(|(_, weight)| weight.parse().is_ok_and(|weight: f32| weight <= 0.0));
         // The coding's own name takes precedence over `*`.
-        if name.eq_ignore_ascii_case("gzip") {
+        if name.eq_ignore_ascii_case(wanted) {
             return !refused;
         }
         otherwise |= name == "*" && !refused;
@@ -64,7 +64,7 @@ mod tests {
             let request = TestRequest::default()
                 .insert_header(("Accept-Encoding", value))
                 .to_http_request();
-            accepts_gzip(request.headers())
+            accepts(request.headers(), "gzip")
         };
         assert!(takes("gzip"));
         assert!(takes("br;q=1.0, GZIP;q=0.5"));

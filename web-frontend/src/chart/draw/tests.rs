@@ -133,8 +133,8 @@ fn the_grid_has_round_labels() {
     for top in [
         0.01, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 80.0, 100.0, 150.0,
     ] {
-        for is_tall in [false, true] {
-            let step = top / f64::from(lines_below(top, is_tall));
+        for height in [80, 160] {
+            let step = top / f64::from(lines_below(top, PlotArea::of((600, height))));
             let digits = step / 10_f64.powf(step.log10().floor()) * 10.0;
             let is_round = (digits - digits.round()).abs() < 1e-6;
             assert!(is_round, "{top}: every {step}");

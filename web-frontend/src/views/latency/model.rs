@@ -7,6 +7,7 @@ use metrics_common::sections::GroupKind;
 use metrics_common::{Info, Snapshot};
 
 use super::choices::Grouping;
+use crate::basis::{Amount, Basis};
 use crate::format;
 use crate::timeline::{self, Frame};
 use crate::view_model::{HEADLINE, index_of};
@@ -136,16 +137,17 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     said.join(" ")
 }
 
-/// CPU time of networking in each step, milliseconds per second.
-pub fn cost(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
+/// CPU time of networking in each step, in the unit of the page.
+pub fn cost(info: &Info, history: &History, frame: &Frame, basis: Basis) -> Vec<Option<f64>> {
     let Some(network) = index_of(info, HEADLINE) else {
         return vec![None; frame.steps];
     };
     let cpus = timeline::means(history, frame, |point| {
         history.component_cpus(network, point)
     });
-    let milliseconds = |cpus: Option<f64>| cpus.map(|cpus| cpus * 1e3);
-    cpus.into_iter().map(milliseconds).collect()
+    let host_cpus = history.cpus().len().max(1);
+    let value = |cpus: f64| basis.value(Amount::of_share(cpus / host_cpus as f64, host_cpus));
+    cpus.into_iter().map(|cpus| cpus.map(value)).collect()
 }
 
 /// Median and 99th percentile of a point in each step, nanoseconds: the means over the intervals.
@@ -251,11 +253,13 @@ pub(super) mod tests {
     fn cost_and_latency_are_of_the_same_seconds() {
         let info = info();
         let history = history(&[1, 2, 3, 4]);
-        // 120 of 500 ms.
-        assert_eq!(
-            cost(&info, &history, &FRAME),
-            [Some(240.0), Some(240.0), None]
-        );
+        // 120 of 500 ms, of two CPUs.
+        for (basis, value) in [(Basis::Milliseconds, 240.0), (Basis::Host, 12.0)] {
+            assert_eq!(
+                cost(&info, &history, &FRAME, basis),
+                [Some(value), Some(value), None]
+            );
+        }
         let [median, high] = percentiles(&history, &FRAME, Point::TcpSocketRead);
         assert_eq!(median, [Some(1_920.0), Some(1_920.0), None]);
         assert_eq!(high, median);

@@ -11,6 +11,7 @@ use super::choices::{Choices, Grouping};
 use super::heat::{self, Heat};
 use super::{draw, model};
 use crate::axes::PlotArea;
+use crate::basis::THIS_HOST;
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
 use crate::line_chart::{self, LineChart};
@@ -99,10 +100,10 @@ impl Latency {
         let width = width.clamp(160, 4000);
         let frame = scene.frame(width, scene.history.resolution_ms());
         let percentiles = model::percentiles(scene.history, &frame, point);
-        let offset_ms = dom.clock_offset_ms();
+        let (offset_ms, basis) = (dom.clock_offset_ms(), scene.shared.basis);
         let heat = Heat::of(scene.history, frame, point, percentiles, offset_ms);
         let cost = LineChart {
-            values: model::cost(scene.info, scene.history, &frame),
+            values: model::cost(scene.info, scene.history, &frame, basis),
             frame,
             offset_ms,
         };
@@ -168,6 +169,8 @@ impl View for Latency {
         let point = self.point(scene);
         self.draw_options(scene, point)?;
         dom.set_text("latency-heat-title", point.label())?;
+        let unit = scene.shared.basis.phrase(THIS_HOST);
+        dom.set_text("latency-cost-title", &format!("Cost, {unit}"))?;
         if self.drawn.is_none() || dom.is_in_sight(HEAT.0) || dom.is_in_sight(COST.0) {
             self.draw_plots(scene, point)?;
         }
@@ -187,13 +190,13 @@ impl View for Latency {
             let x = at.map(|(ms, _)| plot.x_of(frame, ms));
             show_cursor(&scene.dom.element(id)?, x)?;
         }
-        let what = self.point(scene).help();
+        let (what, basis) = (self.point(scene).help(), scene.shared.basis);
         let text = match at {
             None => format!("{what} The lines are the median and the 99th percentile."),
             Some((_, step)) => {
                 let when = timeline::clock(frame.step_begin_ms(step), heat.offset_ms, true);
                 let cost = cost.values.get(step).copied().flatten();
-                let cost = cost.map_or("not measured".to_owned(), |ms| format!("{ms:.1} ms/s"));
+                let cost = cost.map_or("not measured".to_owned(), |own| basis.text(own));
                 format!("{what} At {when}: {}; cost {cost}.", heat.step_text(step))
             }
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::latency::words::{POWERS, bars, power_begin_ns, time};
+use metrics_common::latency::words::{POWERS, bars, power_text, time};
 use metrics_common::latency::{Histogram, PERCENTILES, Point};
 use metrics_common::{Info, Latency, Sections, Snapshot};
 use netto_questions::api::{Refusal, TextView, absence};
@@ -85,7 +85,7 @@ fn axis() -> String {
             "",
             width = power.saturating_sub(axis.chars().count())
         );
-        axis.push_str(&time(power_begin_ns(power)).replace(' ', ""));
+        axis.push_str(&power_text(power).replace(' ', ""));
     }
     axis
 }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn the_axis_has_its_labels_over_their_bars() {
         let axis = axis();
-        for (power, label) in [(1, " 64ns "), (7, " 4.1µs "), (25, " 1.1s")] {
+        for (power, label) in [(1, " 64ns "), (7, " 4µs "), (25, " 1s")] {
             let found: String = axis
                 .chars()
                 .skip(power - 1)

@@ -77,7 +77,7 @@ async fn page(
     request: &HttpRequest,
     gzipped: &Gzipped,
 ) -> HttpResponse {
-    let takes_gzip = gzip::accepts_gzip(request.headers());
+    let takes_gzip = gzip::accepts(request.headers(), "gzip");
     let body = match made {
         Ok(plain) if takes_gzip => gzipped.of(plain).await,
         made => made,
