@@ -5,6 +5,7 @@
 
 mod bench;
 mod build;
+mod dist;
 mod packages;
 mod process;
 mod screenshots;
@@ -56,6 +57,8 @@ enum Command {
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
+    /// Make the packages, the image and the chart, in target/dist (as root)
+    Dist(dist::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Take the documentation's pictures of the dashboard anew
@@ -93,6 +96,10 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Bench(options) => {
             bench::run(&root, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Dist(options) => {
+            dist::run(&root, &options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Test(options) => suite::run(&root, &options),
