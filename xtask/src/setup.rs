@@ -69,7 +69,7 @@ pub fn ensure_packages(purpose: Purpose) -> Result<()> {
         Purpose::Bench => needs.extend(packages::BENCH.iter().chain(packages::GUESTS)),
     }
     let wasm_packages = wasm::debian_packages_needed().unwrap_or_default();
-    ensure_needs(needs, &wasm_packages)
+    ensure_needs(needs, wasm_packages)
 }
 
 /// Installs those of these that are missing, and these packages.
