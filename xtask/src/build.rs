@@ -44,6 +44,11 @@ pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
     cargo_with(root, Page::Tests)
 }
 
+/// A cargo command that sees the dashboard as delivered.
+pub fn cargo_with_product(root: &Path) -> Result<Command> {
+    cargo_with(root, Page::Product)
+}
+
 fn cargo_with(root: &Path, page: Page) -> Result<Command> {
     let dashboard = wasm::build_dashboard(root, page)?;
     let mut command = process::cargo();
@@ -53,7 +58,7 @@ fn cargo_with(root: &Path, page: Page) -> Result<Command> {
 
 /// Builds netto and names the binary.
 pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
-    let mut command = cargo_with(root, Page::Product)?;
+    let mut command = cargo_with_product(root)?;
     command.args(["build", "--package", "netto"]);
     if profile == Profile::Release {
         command.arg("--release");

@@ -5,6 +5,7 @@
 
 mod bench;
 mod build;
+mod dist;
 mod fuzz;
 mod packages;
 mod process;
@@ -62,6 +63,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run netto for a long time while everything changes around it, and judge its growth (as root)
     Soak(soak::Options),
+    /// Make the packages, the image and the chart, in target/dist (as root)
+    Dist(dist::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Take the documentation's pictures of the dashboard anew
@@ -103,6 +106,10 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Fuzz(options) => fuzz::run(&root, &options),
         Command::Soak(options) => soak::run(&root, &options),
+        Command::Dist(options) => {
+            dist::run(&root, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Test(options) => suite::run(&root, &options),
         Command::Vm(options) => vm::run(&root, &options),
         Command::Screenshots => {

@@ -122,6 +122,19 @@ pub const BENCH: &[Need] = &[
     program("chromedriver", "chromium-driver", "measuring the dashboard"),
 ];
 
+/// To make packages and to try them.
+pub const DIST: &[Need] = &[
+    program("git", "git", "the time of the files in packages"),
+    program("debootstrap", "debootstrap", "linking with an old glibc"),
+    program("buildah", "buildah", "making the image"),
+    program("objdump", "binutils", "looking at what the binary asks for"),
+    program("capsh", "libcap2-bin", "trying packages without privileges"),
+    program("curl", "curl", "trying packages"),
+    program("rpm", "rpm", "trying the .rpm"),
+    program("umoci", "umoci", "trying the image"),
+    program("python3", "python3", "trying the chart"),
+];
+
 /// The needs that are not met, given a way to look for a sign.
 pub fn missing<'a>(
     needs: impl IntoIterator<Item = &'a Need>,
@@ -165,6 +178,7 @@ mod tests {
             .chain(LONG_TEST)
             .chain(BENCH)
             .chain(GUESTS)
+            .chain(DIST)
         {
             assert!(
                 need.package

@@ -68,15 +68,24 @@ pub fn ensure_packages(purpose: Purpose) -> Result<()> {
         ),
         Purpose::Bench => needs.extend(packages::BENCH.iter().chain(packages::GUESTS)),
     }
+    let wasm_packages = wasm::debian_packages_needed().unwrap_or_default();
+    ensure_needs(needs, wasm_packages)
+}
+
+/// Installs those of these that are missing, and these packages.
+///
+/// # Errors
+/// As for [`ensure`].
+pub fn ensure_needs<'a>(
+    needs: impl IntoIterator<Item = &'a Need>,
+    packages: &[&str],
+) -> Result<()> {
     let missing = packages::missing(needs, is_there);
-    let wasm_packages = wasm::debian_packages_needed()
-        .unwrap_or_default()
-        .iter()
-        .map(|&package| package.to_owned());
+    let packages = packages.iter().map(|&package| package.to_owned());
     let wanted: BTreeSet<String> = missing
         .iter()
         .map(|need| need.package.to_owned())
-        .chain(wasm_packages)
+        .chain(packages)
         .collect();
     if !wanted.is_empty() {
         for need in &missing {
@@ -293,15 +302,7 @@ fn readers_of_exports(root: &Path) -> Result<()> {
     eprintln!(
         "xtask: installing DuckDB, pandas, Polars and Prometheus' client below target/tools, for testing what netto exports"
     );
-    let create = || {
-        let mut command = Command::new("python3");
-        process::run(command.args(["-m", "venv", "--clear"]).arg(&environment))
-    };
-    // Debian's python3 comes without what makes environments.
-    if create().is_err() {
-        install(&BTreeSet::from(["python3-venv".to_owned()]))?;
-        create()?;
-    }
+    python_environment(&environment)?;
     process::run(
         Command::new(&python)
             .args(["-m", "pip", "install", "--quiet"])
@@ -315,6 +316,23 @@ fn readers_of_exports(root: &Path) -> Result<()> {
         bail!(
             "DuckDB, pandas, Polars and Prometheus' client were installed, but cannot be imported"
         );
+    }
+    Ok(())
+}
+
+/// Makes a Python environment in this folder.
+///
+/// # Errors
+/// There is no Python, or nothing that makes environments.
+pub fn python_environment(folder: &Path) -> Result<()> {
+    let create = || {
+        let mut command = Command::new("python3");
+        process::run(command.args(["-m", "venv", "--clear"]).arg(folder))
+    };
+    // Debian's python3 comes without what makes environments.
+    if create().is_err() {
+        install(&BTreeSet::from(["python3-venv".to_owned()]))?;
+        create()?;
     }
     Ok(())
 }

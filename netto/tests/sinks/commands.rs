@@ -14,9 +14,25 @@ use netto_pipeline::trace_analyzer::SnapshotSource as _;
 
 use crate::process::Process;
 
+/// Why packages are not installed here.
+const INSTALLS: &str = "changes this machine: `cargo xtask dist --check` does it in a chroot";
+
 /// Commands that are not run here, by how they begin, and why.
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo xtask", "builds, measures or tests: minutes"),
+    ("apt install", INSTALLS),
+    ("dnf install", INSTALLS),
+    ("systemctl ", INSTALLS),
+    ("install -m", INSTALLS),
+    (
+        "podman ",
+        "starts a container: `cargo xtask dist --check` has its root",
+    ),
+    (
+        "helm install",
+        "needs a cluster: `cargo xtask dist --check` has what it installs",
+    ),
+    ("sha256sum --check", "reads what `cargo xtask dist` makes"),
     (
         "ip ",
         "makes network namespaces: root; so do the root tests",

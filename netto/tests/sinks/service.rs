@@ -1,5 +1,6 @@
 //! netto as a service of systemd, whose side of each protocol is the test's own.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 use crate::process::Process;
 use crate::support::{LIMIT, eventually, get, request, until};
 
+const DIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist");
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/systemd");
 
 /// What comes until a message has this in it.
@@ -164,4 +166,77 @@ fn the_units_are_correct_and_their_exposure_is_bounded() {
         &["security", "--offline=true", "--threshold=40", "--no-pager"],
         &[&unit],
     );
+}
+
+/// A file of `dist`.
+fn shipped(name: &str) -> String {
+    std::fs::read_to_string(Path::new(DIST).join(name)).expect("a file of dist")
+}
+
+#[test]
+fn netto_the_unit_and_the_chart_name_the_same_capabilities() {
+    let unit = shipped("systemd/netto.service");
+    let unit = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
+        .expect("the unit bounds them");
+    let own: BTreeSet<String> = netto_sys::privileges::NEEDED
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        unit.split(' ').map(str::to_owned).collect::<BTreeSet<_>>(),
+        own
+    );
+    let chart = shipped("helm/netto/templates/daemonset.yaml");
+    let added = chart
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("add: [")?.strip_suffix(']'))
+        .expect("the chart adds them");
+    // Kubernetes leaves out the beginning of the names.
+    let added = added.split(", ").map(|name| format!("CAP_{name}"));
+    assert_eq!(added.collect::<BTreeSet<_>>(), own);
+    assert!(chart.contains("drop: [ALL]"));
+}
+
+#[test]
+fn the_chart_has_netto_s_version_and_its_values_are_yaml() {
+    let yaml = |name| {
+        let value: serde_yaml_ng::Value = serde_yaml_ng::from_str(&shipped(name)).expect(name);
+        value
+    };
+    let chart = yaml("helm/netto/Chart.yaml");
+    for key in ["version", "appVersion"] {
+        assert_eq!(chart[key].as_str(), Some(env!("CARGO_PKG_VERSION")));
+    }
+    let values = yaml("helm/netto/values.yaml");
+    assert_eq!(values["port"].as_u64(), Some(10880));
+    assert_eq!(values["serviceMonitor"]["enabled"].as_bool(), Some(false));
+    assert_eq!(values["networkPolicy"]["enabled"].as_bool(), Some(false));
+}
+
+#[test]
+fn the_configuration_that_packages_install_can_be_used_with_and_without_its_examples() {
+    let shipped = shipped("netto.toml");
+    let keys = shipped.lines().filter_map(|line| {
+        let key = line.strip_prefix("# ")?;
+        // This one names a file that only its reader has.
+        (key.contains(" = ") && !key.starts_with("web-config-file")).then_some(key)
+    });
+    let everything = keys.collect::<Vec<_>>().join("\n");
+    assert!(everything.lines().count() >= 8, "{everything}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let everything = everything.replace("/var/log", folder.path().to_str().expect("a path"));
+    for text in [shipped.as_str(), everything.as_str()] {
+        let file = folder.path().join("netto.toml");
+        std::fs::write(&file, text).expect("written");
+        let output = Command::new(env!("CARGO_BIN_EXE_netto"))
+            .arg("config")
+            .arg("--config")
+            .arg(&file)
+            .output()
+            .expect("netto runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}{text}");
+    }
 }

@@ -216,7 +216,11 @@ fn builder(source: &Path, includes: &[PathBuf], out_dir: &Path) -> SkeletonBuild
         "-Werror",
         "-Wno-unused-parameter",
     ];
-    let arguments = arguments.map(OsString::from).into_iter().chain(folders);
+    // Objects name the lines of their source: those of every checkout alike.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3);
+    let relative = root.map(|root| format!("-ffile-prefix-map={}=/netto", root.display()));
+    let arguments = arguments.map(OsString::from).into_iter();
+    let arguments = arguments.chain(relative.map(Into::into)).chain(folders);
     let name = source.file_stem().unwrap_or_default();
     let mut builder = SkeletonBuilder::new();
     builder

@@ -1,0 +1,226 @@
+//! What was made, tried as others would: symbols, packages in a Debian 11, the image's binary in
+//! an empty root, the chart against the schemas of Kubernetes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::{Dist, pack, sysroot, tools};
+use crate::process;
+
+/// The newest glibc that the packages' binary may ask for.
+const GLIBC: (u32, u32) = (2, 31);
+
+/// Everything.
+pub fn all(dist: &Dist) -> Result<()> {
+    tools::install_for_checks(&dist.tools)?;
+    symbols(dist)?;
+    debian(dist)?;
+    red_hat(dist)?;
+    image(dist)?;
+    chart(dist)?;
+    eprintln!("xtask: what was made is as it should be");
+    Ok(())
+}
+
+/// The versions of glibc in the output of `objdump -T`.
+fn versions(symbols: &str) -> impl Iterator<Item = (u32, u32)> {
+    let named = symbols.split("GLIBC_").skip(1);
+    named.filter_map(|rest| {
+        let mut parts = rest.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    })
+}
+
+/// The libraries in the output of `objdump -p`.
+fn libraries(headers: &str) -> Vec<&str> {
+    let lines = headers
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("NEEDED"));
+    lines.map(str::trim).collect()
+}
+
+fn symbols(dist: &Dist) -> Result<()> {
+    let binary = dist.files().join("netto");
+    let dump = |flag, file: &Path| process::output(Command::new("objdump").arg(flag).arg(file));
+    let newest = versions(&dump("-T", &binary)?)
+        .max()
+        .context("it asks for no glibc")?;
+    ensure!(
+        newest <= GLIBC,
+        "netto asks for glibc {newest:?}, beyond {GLIBC:?}"
+    );
+    let headers = dump("-p", &binary)?;
+    let of_glibc = [
+        "libc.so",
+        "libm.so",
+        "libdl.so",
+        "libpthread.so",
+        "librt.so",
+        "ld-linux",
+        "libgcc_s.so",
+    ];
+    for library in libraries(&headers) {
+        ensure!(
+            of_glibc.iter().any(|own| library.starts_with(own)),
+            "netto asks for {library}, which is not everywhere"
+        );
+    }
+    let headers = dump("-p", &dist.files().join("netto-static"))?;
+    ensure!(
+        libraries(&headers).is_empty(),
+        "the static netto asks for libraries"
+    );
+    eprintln!(
+        "xtask: netto asks for glibc {}.{} and {:?}",
+        newest.0,
+        newest.1,
+        libraries(&dump("-p", &binary)?)
+    );
+    Ok(())
+}
+
+/// Runs a script with this folder as its first argument; what it mounts ends with it.
+fn script(text: &str, root: &Path, further: &[&Path]) -> Result<()> {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "sh", "-euc"])
+        .args([&format!("{}{text}", include_str!("start.sh")), "sh"])
+        .arg(root)
+        .args(further);
+    let shown = root.display();
+    let output = command.output().context("cannot start unshare")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    eprint!("{said}");
+    if !output.status.success() {
+        bail!("in {shown}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+fn debian(dist: &Dist) -> Result<()> {
+    let root = dist.out.join("debian");
+    sysroot::copy(&sysroot::base(&dist.tools)?, &root)?;
+    let newer = dist.out.join("newer");
+    fs::create_dir_all(&newer)?;
+    pack::deb(dist, "2", &newer)?;
+    let packages = [
+        pack::ending(&dist.out, ".deb")?,
+        pack::ending(&newer, ".deb")?,
+    ];
+    let [first, second] = packages.each_ref().map(|path| path.as_path());
+    script(include_str!("debian.sh"), &root, &[first, second])?;
+    sysroot::remove(&root)?;
+    sysroot::remove(&newer)
+}
+
+fn red_hat(dist: &Dist) -> Result<()> {
+    let root = dist.out.join("rpm");
+    sysroot::copy(&sysroot::base(&dist.tools)?, &root)?;
+    let newer = dist.out.join("newer");
+    fs::create_dir_all(&newer)?;
+    pack::rpm(dist, "2", &newer)?;
+    let packages = [
+        pack::ending(&dist.out, ".rpm")?,
+        pack::ending(&newer, ".rpm")?,
+    ];
+    let [first, second] = packages.each_ref().map(|path| path.as_path());
+    script(include_str!("rpm.sh"), &root, &[first, second])?;
+    sysroot::remove(&root)?;
+    sysroot::remove(&newer)
+}
+
+/// The image's layer in an empty root: nothing else is there that the binary could need.
+fn image(dist: &Dist) -> Result<()> {
+    let root = dist.out.join("container");
+    sysroot::remove(&root)?;
+    let image = format!("{}:netto:{}", dist.out.join("oci").display(), dist.version);
+    let mut unpack = Command::new("umoci");
+    process::run(unpack.args(["unpack", "--image", &image]).arg(&root))?;
+    let unit = dist.root.join("dist/systemd/netto.service");
+    script(include_str!("image.sh"), &root.join("rootfs"), &[&unit])?;
+    sysroot::remove(&root)
+}
+
+/// What Helm is told that the cluster is.
+const KUBERNETES: &str = "1.34";
+/// Values that switch everything on.
+const ALL: [&str; 6] = [
+    "config.owners=process",
+    "webConfig.secretName=web",
+    "serviceMonitor.enabled=true,serviceMonitor.endpoint.scheme=https",
+    "networkPolicy.enabled=true",
+    "address=$(HOST_IP)",
+    "priorityClassName=system-node-critical",
+];
+
+fn chart(dist: &Dist) -> Result<()> {
+    let chart = dist.root.join("dist/helm/netto");
+    let helm = || dist.command(tools::program(&dist.tools, "helm"));
+    process::run(helm().args(["lint", "--strict"]).arg(&chart))?;
+    for (name, values) in [("defaults", &[][..]), ("everything", &ALL[..])] {
+        let mut template = helm();
+        template
+            .args(["template", "netto", "--kube-version", KUBERNETES])
+            .arg(&chart);
+        for value in values {
+            template.args(["--set", value]);
+        }
+        let text = process::output(&mut template)?;
+        let (own, others): (Vec<&str>, Vec<&str>) = text
+            .split("\n---\n")
+            .partition(|part| part.contains("\nkind: ServiceMonitor"));
+        // Kubernetes has no schema of an operator's kinds.
+        ensure!(
+            own.len() == usize::from(!values.is_empty()),
+            "{name}: service monitors"
+        );
+        let file = dist.out.join(format!("manifests-{name}.yaml"));
+        fs::write(&file, others.join("\n---\n"))?;
+        let mut validate = dist.command(dist.tools.join("python/bin/kubernetes-validate"));
+        validate.arg("--strict").arg(&file);
+        process::run(&mut validate)?;
+        fs::remove_file(&file)?;
+    }
+    Ok(())
+}
+
+/// Makes everything a second time, from a clone in another place, and compares.
+pub fn twice(dist: &Dist) -> Result<()> {
+    let clone = dist.root.join("target/dist-again");
+    sysroot::remove(&clone)?;
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet", "--no-hardlinks"])
+        .arg(&dist.root)
+        .arg(&clone);
+    process::run(&mut git)?;
+    let again = Dist::of(&clone, &dist.tools)?;
+    again.make()?;
+    let sums = |dist: &Dist| {
+        let file = dist.out.join("SHA256SUMS");
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    let (first, second) = (sums(dist)?, sums(&again)?);
+    ensure!(first == second, "two builds differ:\n{first}\n{second}");
+    eprintln!("xtask: two builds are the same:\n{first}");
+    sysroot::remove(&clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_libraries_are_read_as_objdump_writes_them() {
+        let symbols = "\
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.2.5) getenv
+0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.34) __libc_start_main
+0000000000000000      DF *UND*\t0000000000000000 (GCC_3.0) _Unwind_Resume
+";
+        assert_eq!(versions(symbols).collect::<Vec<_>>(), [(2, 2), (2, 34)]);
+        let headers = "Dynamic Section:\n  NEEDED               libm.so.6\n  SONAME  x\n";
+        assert_eq!(libraries(headers), ["libm.so.6"]);
+    }
+}
