@@ -2,7 +2,7 @@
 //! itself understands. A program of its own, so that netto carries none of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use clap_complete::Shell;
@@ -34,7 +34,7 @@ fn write(folder: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn page(folder: &Path, command: &str) -> (PathBuf, String) {
+    fn page(folder: &Path, command: &str) -> (std::path::PathBuf, String) {
         let path = folder.join(format!("{command}.1"));
         let text = fs::read_to_string(&path).expect("a page");
         // A hyphen that may be typed.
