@@ -29,7 +29,8 @@ in_root dpkg-query --show --showformat='upgraded to ${Version}\n' netto
 in_root dpkg --remove netto >/dev/null
 [ -e "$root/etc/netto.toml" ] && [ ! -e "$root/usr/bin/netto" ] || fail "a removal"
 # As systemd and netto leave it.
-mkdir "$root/var/log/netto" && touch "$root/var/log/netto/netto.log"
+mkdir -p "$root/var/log/private/netto" && touch "$root/var/log/private/netto/netto.log"
+ln -s private/netto "$root/var/log/netto"
 in_root dpkg --purge netto >/dev/null
 after=$(listing)
 [ "$before" = "$after" ] || fail "a purge leaves: $(printf '%s\n%s\n' "$before" "$after" | sort | uniq -u)"

@@ -4,7 +4,8 @@ fail() {
     exit 1
 }
 
-# Starts netto in a root by this line, with exactly the capabilities of this unit; ends it when it has answered.
+# Starts netto in a root by this line, as another user than root with exactly the capabilities of this unit; ends it when
+# it has answered.
 start() {
     root=$1 unit=$2 line=$3
     allowed=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr '[:upper:]' '[:lower:]')
@@ -17,7 +18,8 @@ start() {
     done
     said=$(mktemp)
     # Not a shell of the root, which an image does not have.
-    NETTO_PORT=0 capsh --chroot="$root" --drop="${dropped#,}" --no-new-privs \
+    NETTO_PORT=0 capsh --chroot="$root" --drop="${dropped#,}" --keep=1 --uid=65534 \
+        --inh="$(echo $allowed | tr ' ' ',')" --addamb="$(echo $allowed | tr ' ' ',')" --no-new-privs \
         --shell="${line%% *}" -- ${line#* } >"$said" 2>&1 &
     daemon=$!
     trap 'kill $daemon 2>/dev/null || true; rm -f "$said"' EXIT
@@ -34,6 +36,7 @@ start() {
     bounding=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/$daemon/status)
     asked=$(capsh --decode="$bounding" | sed 's/.*=//' | tr ',' '\n' | sort)
     [ "$asked" = "$(printf '%s\n' $allowed | sort)" ] || fail "capabilities: $asked"
+    grep -q '^Uid:[[:space:]]*65534[[:space:]]' /proc/$daemon/status || fail "it is another user"
     echo "started by \`$line\` with $allowed (CapBnd $bounding): ready"
     kill -TERM $daemon
     wait $daemon || fail "netto ended with $?: $(cat "$said")"
