@@ -81,6 +81,7 @@ const DELAYS: &str = "times, which a busy host makes longer; latency::every_poin
 
 /// The table.
 pub const TABLE: &[Row] = &[
+    row("corpora", ""),
     row("damage", ""),
     row("formats", "").quick(),
     row("hostile", "").quick(),
