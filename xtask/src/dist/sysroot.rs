@@ -66,7 +66,11 @@ pub fn development(tools: &Path) -> Result<PathBuf> {
             .args(["libc6-dev", "libelf-dev", "zlib1g-dev"])
             .env("DEBIAN_FRONTEND", "noninteractive");
         process::run(&mut install)?;
-        within(half, &half.join(LIBRARIES))
+        // glibc's linker script names the loader by its whole path.
+        for folder in [LIBRARIES, "usr/lib64"] {
+            within(half, &half.join(folder))?;
+        }
+        Ok(())
     })?;
     Ok(place)
 }
