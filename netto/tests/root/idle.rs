@@ -22,9 +22,10 @@ tests! {
 const MEASURED: Duration = Duration::from_secs(5);
 /// Of CPU 1, so that there are fifty samples at least.
 const ENOUGH: f64 = 0.01;
-/// By how much two daemons may differ; some virtual machines sample an
-/// idle CPU half as often as a busy one. Without what runs on the idle task next to nothing is left.
-const FACTOR: f64 = 3.0;
+/// The least that the second daemon sees of what the first had: they run one after the other, and an
+/// emulated CPU's share changes with its host's. Without what runs on the idle task next to nothing
+/// is left.
+const LEAST: f64 = 0.1;
 
 /// Packets of a sender pinned to CPU 0 are passed to CPU 1, which is otherwise idle.
 fn sampling_alone_sees_softirqs_that_wake_an_idle_cpu() -> Result<()> {
@@ -50,7 +51,7 @@ fn sampling_alone_sees_softirqs_that_wake_an_idle_cpu() -> Result<()> {
         100.0 * by_samples
     );
     ensure!(by_probes > ENOUGH, "no packets were handed to CPU 1");
-    ensure!(by_samples * FACTOR > by_probes && by_samples < FACTOR * by_probes);
+    ensure!(by_samples > LEAST * by_probes, "sampling does not see it");
     Ok(())
 }
 
