@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::block::{BlockHead, Unpacker};
-use super::columns::{self, Form, Wanted};
-use super::sums;
+use super::columns::{Form, Wanted};
 use crate::codec::{self, ServerMessage};
 use crate::packed::Damaged;
 
@@ -16,30 +15,8 @@ const MOST_THREADS: usize = 8;
 /// for a large table, so this bounds the memory.
 const MESSAGES_AHEAD: usize = 8;
 
-/// A message.
-#[derive(Debug)]
-pub(super) struct Decoded {
-    /// Its encoded length.
-    pub(super) bytes: usize,
-    /// Number of messages that it stands for.
-    pub(super) messages: usize,
-    /// `None` if it is of a newer netto.
-    pub(super) message: Option<ServerMessage>,
-}
-
-impl Decoded {
-    pub(super) fn of(message: &columns::Decoded) -> Self {
-        let decoded = codec::decode(&message.bytes).ok();
-        Decoded {
-            bytes: message.bytes.len(),
-            messages: message.messages,
-            message: match &message.sum {
-                Some(sum) => decoded.map(|own| sums::finished(own, sum)),
-                None => decoded,
-            },
-        }
-    }
-}
+/// A message with its encoded length; `None` if it is of a newer netto.
+pub(super) type Decoded = (usize, Option<ServerMessage>);
 
 /// The messages of a block, as they are decoded; it ends with the block.
 pub(super) type Opened = Receiver<Result<Decoded, Damaged>>;
@@ -60,13 +37,13 @@ struct Job {
 
 impl Ahead {
     /// Starts the threads; `None` if the system allows no thread.
-    pub(super) fn start(of_snapshots: &Wanted) -> Option<Ahead> {
+    pub(super) fn start(sections: Wanted) -> Option<Ahead> {
         let wanted = thread::available_parallelism().map_or(1, usize::from);
         let (jobs, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let start = |_: &usize| {
-            let (receiver, wanted) = (receiver.clone(), of_snapshots.clone());
-            let thread = thread::Builder::new().spawn(move || work(&receiver, wanted));
+            let (receiver, sections) = (receiver.clone(), sections.clone());
+            let thread = thread::Builder::new().spawn(move || work(&receiver, sections));
             thread.is_ok()
         };
         let threads = (0..wanted.min(MOST_THREADS)).take_while(start).count();
@@ -92,8 +69,8 @@ impl Ahead {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, wanted: Wanted) {
-    let mut unpacker = Unpacker::of(Form::Quick(wanted));
+fn work(jobs: &Mutex<Receiver<Job>>, sections: Wanted) {
+    let mut unpacker = Unpacker::of(Form::Quick(sections));
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job {
@@ -113,7 +90,8 @@ fn work(jobs: &Mutex<Receiver<Job>>, wanted: Wanted) {
             }
         };
         for message in messages {
-            if into.send(Ok(Decoded::of(&message))).is_err() {
+            let decoded = (message.len(), codec::decode(&message).ok());
+            if into.send(Ok(decoded)).is_err() {
                 break;
             }
         }

@@ -18,7 +18,6 @@
 
 use std::borrow::Cow;
 
-use super::sums::{self, Interval, Sums};
 use super::walk;
 use crate::packed::{self, Damaged, MOST_ROWS, RawTable, Reader, put};
 use crate::steps;
@@ -287,7 +286,7 @@ impl Past {
         match self.predictor {
             Predictor::Nothing => None,
             Predictor::Last => Some(*past),
-            Predictor::Mean => Some(mean(*past, self.rows)),
+            Predictor::Mean => Some((past.wrapping_add(self.rows / 2)) / self.rows),
         }
     }
 
@@ -304,16 +303,6 @@ impl Past {
     }
 }
 
-/// The mean of so many numbers of this sum.
-fn mean(sum: u64, count: u64) -> u64 {
-    let sum = sum.wrapping_add(count / 2);
-    // Of small numbers, a division takes half the time.
-    match (u32::try_from(sum), u32::try_from(count)) {
-        (Ok(sum), Ok(count)) => u64::from(sum / count),
-        _ => sum / count,
-    }
-}
-
 /// Maps a difference to an unsigned number; small differences of either sign give small numbers.
 fn fold(number: u64, predicted: u64) -> u64 {
     let difference = number.wrapping_sub(predicted) as i64;
@@ -325,35 +314,8 @@ fn unfold(folded: u64, predicted: u64) -> u64 {
     predicted.wrapping_add(difference as u64)
 }
 
-/// What is wanted of snapshots.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// The names of their sections; `None` stands for all.
-    pub sections: Option<Vec<&'static str>>,
-    /// Which of them are added, if components alone are wanted.
-    pub sums: Option<Sums>,
-}
-
-/// A decoded message, or one for several snapshots that are added.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decoded {
-    pub(super) bytes: Vec<u8>,
-    /// Number of messages that it stands for.
-    pub(super) messages: usize,
-    /// The head of a sum; in the bytes is that of the first.
-    pub(super) sum: Option<Interval>,
-}
-
-impl Decoded {
-    /// As it was encoded.
-    pub(super) fn of(bytes: Vec<u8>) -> Self {
-        Decoded {
-            bytes,
-            messages: 1,
-            sum: None,
-        }
-    }
-}
+/// The names of the sections that are wanted of snapshots; `None` stands for all.
+pub type Wanted = Option<Vec<&'static str>>;
 
 /// The decoded messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -375,16 +337,12 @@ struct Place {
     /// Indices of its run and in that.
     run: usize,
     table: usize,
-    /// Whether it is added to those of other snapshots.
-    is_added: bool,
 }
 
 /// A message without its tables.
 struct Skeleton<'a> {
     bytes: Cow<'a, [u8]>,
     places: Vec<Place>,
-    /// The head of a snapshot that may be added to others.
-    interval: Option<Interval>,
 }
 
 impl Skeleton<'_> {
@@ -394,13 +352,6 @@ impl Skeleton<'_> {
         let Some(found) = walk::sections(&self.bytes, &offsets) else {
             return;
         };
-        let interval = Interval::of(&found);
-        let added = found.of_cost.iter();
-        for (_, table) in added.filter(|(name, _)| sums::TABLES.contains(name)) {
-            if let Some(place) = self.places.get_mut(*table) {
-                place.is_added = true;
-            }
-        }
         let is_wanted = |name: &[u8]| wanted.iter().any(|wanted| wanted.as_bytes() == name);
         let (kept, rest) = {
             let all = found.all.into_iter();
@@ -422,26 +373,6 @@ impl Skeleton<'_> {
             self.places.drain(tables);
         }
         self.bytes = bytes.into();
-        self.interval = interval;
-    }
-
-    /// The tables that are added to those of other snapshots.
-    fn added(&self) -> impl Iterator<Item = &Place> {
-        self.places.iter().filter(|place| place.is_added)
-    }
-
-    /// Whether it and the next one are snapshots with tables of the same shapes, to be added.
-    fn is_added_to(&self, next: &Self, sums: &Sums) -> bool {
-        let (Some(own), Some(others)) = (&self.interval, &next.interval) else {
-            return false;
-        };
-        let is_next = |(own, next): (&Place, &Place)| {
-            (own.index, own.run, own.table + 1) == (next.index, next.run, next.table)
-        };
-        sums.has_both(own, others)
-            && self.added().count() == sums::TABLES.len()
-            && next.added().count() == sums::TABLES.len()
-            && self.added().zip(next.added()).all(is_next)
     }
 }
 
@@ -491,24 +422,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The values of consecutive tables, added.
-    fn added(&self, first: usize, count: usize) -> Cow<'_, [u64]> {
-        let all = &self.values[self.width * first..][..self.width * count];
-        let (own, others) = all.split_at(self.width);
-        if others.is_empty() {
-            return own.into();
-        }
-        let mut sum = own.to_vec();
-        for more in others.chunks_exact(self.width) {
-            for (sum, more) in sum.iter_mut().zip(more) {
-                *sum = sum.saturating_add(*more);
-            }
-        }
-        sum.into()
-    }
-
-    /// Writes a table with these values as a binary value.
-    fn put(&self, mut values: &[u64], form: &Form, scratch: &mut Vec<u8>, message: &mut Vec<u8>) {
+    /// Writes a table as a binary value.
+    fn put(&self, table: usize, form: &Form, scratch: &mut Vec<u8>, message: &mut Vec<u8>) {
+        let mut values = &self.values[self.width * table..][..self.width];
         let mut modes = self.modes.iter();
         scratch.clear();
         put(scratch, self.shape.unit);
@@ -546,7 +462,7 @@ pub(super) fn decode<'a>(
     mut open: impl FnMut(usize) -> Result<Cow<'a, [u8]>, Damaged>,
     mut work: u64,
     form: &Form,
-) -> Result<Vec<Decoded>, Damaged> {
+) -> Result<Vec<Vec<u8>>, Damaged> {
     let mut spend = |more: u64| -> Result<(), Damaged> {
         work = work.checked_sub(more).ok_or(Damaged)?;
         Ok(())
@@ -578,22 +494,13 @@ pub(super) fn decode<'a>(
                 index,
                 run,
                 table: of.tables,
-                is_added: false,
             });
             of.tables += 1;
         }
         let bytes = reader.bytes(length)?.into();
-        let mut message = Skeleton {
-            bytes,
-            places,
-            interval: None,
-        };
-        if let Form::Quick(Wanted {
-            sections: Some(sections),
-            ..
-        }) = form
-        {
-            message.keep(sections);
+        let mut message = Skeleton { bytes, places };
+        if let Form::Quick(Some(wanted)) = form {
+            message.keep(wanted);
         }
         for place in &message.places {
             is_needed[place.index] = true;
@@ -614,38 +521,20 @@ pub(super) fn decode<'a>(
             run.decode(&mut values, &mut differences)?;
         }
     }
-    let sums = match form {
-        Form::Quick(Wanted { sums, .. }) => sums.as_ref(),
-        Form::Same => None,
-    };
-    let intervals = || {
-        messages
-            .iter()
-            .filter_map(|message| message.interval.as_ref())
-    };
-    let sums = sums.filter(|_| sums::is_in_order(intervals()));
     let mut scratch = Vec::new();
     messages
-        .chunk_by(|one, next| sums.is_some_and(|sums| one.is_added_to(next, sums)))
-        .map(|group| {
-            let Skeleton { bytes, places, .. } = &group[0];
+        .into_iter()
+        .map(|Skeleton { bytes, places }| {
             let mut message = Vec::with_capacity(2 * bytes.len());
             let mut at = 0;
             for place in places {
                 message.extend_from_slice(bytes.get(at..place.offset).ok_or(Damaged)?);
                 at = place.offset;
                 let run = &runs[place.index][place.run];
-                let count = if place.is_added { group.len() } else { 1 };
-                let values = run.added(place.table, count);
-                run.put(&values, form, &mut scratch, &mut message);
+                run.put(place.table, form, &mut scratch, &mut message);
             }
             message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);
-            let heads = group.iter().filter_map(|own| own.interval.as_ref());
-            Ok(Decoded {
-                bytes: message,
-                messages: group.len(),
-                sum: sums::joined(heads).filter(|_| group.len() > 1),
-            })
+            Ok(message)
         })
         .collect()
 }
@@ -660,35 +549,21 @@ fn decode_rows<'a>(
 ) -> Result<(), Damaged> {
     let predictor = *PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
     let by_index = mode % 2 == 1;
-    // By column, the last number or the sum.
-    let mut past = vec![0_u64; length];
-    for (count, row) in (0..).zip(rows) {
-        let columns = row.iter_mut().zip(&mut past);
-        match (count, predictor) {
-            (0, _) | (_, Predictor::Nothing) => {
-                for (number, past) in columns {
-                    *number = values.number()?;
-                    *past = *number;
-                }
-            }
-            (_, Predictor::Last) => {
-                for (number, past) in columns {
-                    *number = unfold(differences.number()?, *past);
-                    *past = *number;
-                }
-            }
-            (_, Predictor::Mean) => {
-                for (number, past) in columns {
-                    *number = unfold(differences.number()?, mean(*past, count));
-                    *past = past.wrapping_add(*number);
-                }
-            }
+    let mut past = Past::new(predictor);
+    past.columns.reserve(length);
+    for row in rows {
+        for (column, value) in row.iter_mut().enumerate() {
+            let number = match past.predict(column) {
+                None => values.number()?,
+                Some(predicted) => unfold(differences.number()?, predicted),
+            };
+            past.add(column, number);
+            *value = match by_index {
+                true => steps::number(number).ok_or(Damaged)?,
+                false => number,
+            };
         }
-        if by_index {
-            for number in row {
-                *number = steps::number(*number).ok_or(Damaged)?;
-            }
-        }
+        past.end_row();
     }
     Ok(())
 }

@@ -187,11 +187,11 @@ impl Events {
         }
     }
 
-    /// Decodes messages on all CPUs, ahead of the reader, and of snapshots only what is wanted.
+    /// Decodes messages on all CPUs, ahead of the reader, and of snapshots only these sections.
     #[must_use]
-    pub fn ahead(mut self, wanted: &Wanted) -> Self {
+    pub fn ahead(mut self, sections: Wanted) -> Self {
         if let Reader::Messages(reader) = &mut self.reader {
-            reader.read_ahead(wanted);
+            reader.read_ahead(sections);
         }
         self
     }

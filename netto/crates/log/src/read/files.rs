@@ -152,10 +152,7 @@ impl Files {
 
     fn read(&self, span: Span, by_digests: bool) -> Series {
         let files = self.files.iter();
-        let files = files.map(|known| {
-            let first = (known.first_begin_unix_ns, known.first_end_unix_ns);
-            (known.path.clone(), first)
-        });
+        let files = files.map(|known| (known.path.clone(), known.first_end_unix_ns));
         let findings = Findings {
             problems: self.problems.clone(),
             ..Findings::default()

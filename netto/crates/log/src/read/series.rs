@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 use metrics_common::codec::{Gap, Stacks};
-use metrics_common::log::{Beginning, Digest, Sums, Wanted};
+use metrics_common::log::{Beginning, Digest, Wanted};
 use metrics_common::{Info, Snapshot};
 
 use super::decoder::Event;
@@ -52,8 +52,6 @@ pub enum SeriesItem {
 /// The read state of a file.
 struct Head {
     path: PathBuf,
-    /// Begin of its first interval.
-    begin_unix_ns: u64,
     events: Option<Events>,
     next: Option<Event>,
 }
@@ -65,7 +63,7 @@ pub struct Series {
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     span: Span,
     by_digests: bool,
-    wanted: Wanted,
+    sections: Wanted,
     /// The description that was passed on last.
     told: Option<Arc<Info>>,
     ready: VecDeque<SeriesItem>,
@@ -82,20 +80,19 @@ pub struct Series {
 }
 
 impl Series {
-    /// Files with the begins and ends of their first intervals, in the order of these ends.
+    /// Files with the ends of their first intervals, in that order.
     pub(super) fn of(
-        files: impl Iterator<Item = (PathBuf, (u64, u64))>,
+        files: impl Iterator<Item = (PathBuf, u64)>,
         span: Span,
         by_digests: bool,
         findings: Findings,
         read_bytes: Arc<AtomicU64>,
     ) -> Series {
         let (mut heads, mut queue) = (Vec::new(), BinaryHeap::new());
-        for (path, (begin_unix_ns, first_end_unix_ns)) in files {
+        for (path, first_end_unix_ns) in files {
             queue.push(Reverse((first_end_unix_ns, heads.len())));
             heads.push(Head {
                 path,
-                begin_unix_ns,
                 events: None,
                 next: None,
             });
@@ -105,7 +102,7 @@ impl Series {
             queue,
             span,
             by_digests,
-            wanted: Wanted::default(),
+            sections: None,
             told: None,
             ready: VecDeque::new(),
             last_sequences: HashMap::new(),
@@ -120,44 +117,9 @@ impl Series {
 
     /// Reads only these sections of intervals, as far as that is quicker.
     #[must_use]
-    pub fn only(mut self, sections: Vec<&'static str>) -> Series {
-        self.wanted.sections = Some(sections);
+    pub fn only(mut self, sections: Wanted) -> Series {
+        self.sections = sections;
         self
-    }
-
-    /// Reads intervals of a step of this length as one, as far as that is quicker: of the CPU time
-    /// of components alone. Only where no file or block has times of another one: what is there
-    /// twice is found interval by interval.
-    #[must_use]
-    pub fn summed(mut self, step_ns: u64) -> Series {
-        self.wanted.sums = self.is_disjoint().then_some(Sums {
-            step_ns,
-            after_unix_ns: self.span.after_unix_ns.unwrap_or(0),
-            until_unix_ns: self.span.until_unix_ns,
-        });
-        self
-    }
-
-    /// Whether the first interval of each file begins after the one before, and each block ends
-    /// before the next one begins.
-    fn is_disjoint(&self) -> bool {
-        let mut end_unix_ns = 0;
-        self.heads.iter().all(|head| {
-            let file = LogFile::open(&head.path, &Arc::default()).ok();
-            let index = file.and_then(|file| file.index().ok());
-            let is_later = end_unix_ns <= head.begin_unix_ns;
-            index.filter(|_| is_later).is_some_and(|index| {
-                let parts = index.parts().iter().filter(|part| !part.is_digest());
-                index.is_known()
-                    && parts.clone().all(|part| part.blocks == 1)
-                    && parts
-                        .filter_map(|part| part.times_unix_ns)
-                        .all(|(first, last)| {
-                            let begin_unix_ns = std::mem::replace(&mut end_unix_ns, last);
-                            begin_unix_ns < first
-                        })
-            })
-        })
     }
 
     /// Passes every entry to `each`, while another thread reads ahead.
@@ -205,7 +167,7 @@ impl Series {
                     true => file.events_by_digests(self.span),
                     false => {
                         let events = file.events(self.span);
-                        events.map(|events| events.ahead(&self.wanted))
+                        events.map(|events| events.ahead(self.sections.clone()))
                     }
                 };
                 events.map_err(|error| wording(&error))

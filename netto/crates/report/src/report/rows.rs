@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::civil::Date;
-use metrics_common::log::step_number;
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
@@ -110,9 +109,7 @@ impl<'a> Export<'a> {
             wanted: HashSet::new(),
         };
         let mut step = Step::new(self.step_ns);
-        let is_of_components = self.tables.iter().all(|table| table.name == USUAL);
-        let summed_ns = self.step_ns.filter(|_| is_of_components);
-        let findings = source.for_each_with(self.sections.clone(), summed_ns, |entry| {
+        let findings = source.for_each_with(self.sections.clone(), |entry| {
             match entry {
                 SeriesItem::Described(info) => {
                     // The sum of an open step is in terms of the earlier description.
@@ -343,7 +340,7 @@ impl Step {
 
     /// The number of the step in which an interval ends.
     fn number(length_ns: u64, snapshot: &Snapshot) -> u64 {
-        step_number(length_ns, snapshot.time_unix_ns)
+        snapshot.time_unix_ns.saturating_sub(1) / length_ns
     }
 
     /// Adds an interval; the step before, if it begins another one.

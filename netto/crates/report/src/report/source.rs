@@ -27,20 +27,13 @@ impl Source<'_> {
         self.read(self.files.series(self.span), each)
     }
 
-    /// The same with intervals that may have only these sections; with a step, those of a step may
-    /// come as one, which has only the CPU time of components.
+    /// The same with intervals that may have only these sections.
     pub(super) fn for_each_with(
         &self,
         sections: Vec<&'static str>,
-        summed_ns: Option<u64>,
         each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
-        let series = self.files.series(self.span).only(sections);
-        let series = match summed_ns {
-            Some(step_ns) => series.summed(step_ns),
-            None => series,
-        };
-        self.read(series, each)
+        self.read(self.files.series(self.span).only(Some(sections)), each)
     }
 
     /// The same for sums only: uses digests that lie entirely within the selection.
