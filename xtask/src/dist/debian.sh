@@ -8,6 +8,8 @@ mount --rbind /sys "$root/sys"
 in_root() { chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 listing() { (cd "$root" && find . -xdev -not -path './var/*/dpkg*' -not -path './tmp/*' | sort); }
 
+# systemd's own.
+mkdir -p "$root/var/log/private"
 before=$(listing)
 in_root dpkg --install /tmp/first.deb >/dev/null
 in_root netto --version
@@ -29,7 +31,7 @@ in_root dpkg-query --show --showformat='upgraded to ${Version}\n' netto
 in_root dpkg --remove netto >/dev/null
 [ -e "$root/etc/netto.toml" ] && [ ! -e "$root/usr/bin/netto" ] || fail "a removal"
 # As systemd and netto leave it.
-mkdir -p "$root/var/log/private/netto" && touch "$root/var/log/private/netto/netto.log"
+mkdir "$root/var/log/private/netto" && touch "$root/var/log/private/netto/netto.log"
 ln -s private/netto "$root/var/log/netto"
 in_root dpkg --purge netto >/dev/null
 after=$(listing)
