@@ -23,7 +23,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// A reader that takes longer for one input, or more memory, is a finding.
 const MOST_SECONDS: u32 = 10;
 const MOST_MEGABYTES: u32 = 1024;
-/// As long as a frame of the log may be before it is cut.
+/// Longer inputs take time and reach no other code.
 const LONGEST_INPUT: u32 = 64 << 10;
 
 /// Which readers, and for how long.

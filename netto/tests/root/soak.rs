@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -227,10 +227,7 @@ fn look(daemon: &Daemon, begun: Instant) -> Result<Look> {
         .map(|field| field.parse().unwrap_or(f64::NAN))
         .sum();
     let ticks_hz = sysconf(SysconfVar::CLK_TCK)?.context("unknown length of a tick")? as f64;
-    let page = http::get_ok(
-        SocketAddr::from((Ipv4Addr::LOCALHOST, daemon.at.port())),
-        "/metrics",
-    )?;
+    let page = http::get_ok(daemon.at, "/metrics")?;
     let samples = measure::parse(&page.body)?;
     let sum = |name: &str| {
         let meant = samples.iter().filter(|sample| sample.name == name);

@@ -17,8 +17,8 @@ const GLIBC: (u32, u32) = (2, 31);
 pub fn all(dist: &Dist) -> Result<()> {
     tools::install_for_checks(&dist.tools)?;
     symbols(dist)?;
-    debian(dist)?;
-    red_hat(dist)?;
+    package(dist, ".deb", pack::deb, include_str!("debian.sh"))?;
+    package(dist, ".rpm", pack::rpm, include_str!("rpm.sh"))?;
     image(dist)?;
     chart(dist)?;
     eprintln!("xtask: what was made is as it should be");
@@ -100,34 +100,22 @@ fn script(text: &str, root: &Path, further: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-fn debian(dist: &Dist) -> Result<()> {
-    let root = dist.out.join("debian");
+/// A package's life in a Debian 11 of its own, up to a newer one.
+fn package(
+    dist: &Dist,
+    ending: &str,
+    pack: fn(&Dist, &str, &Path) -> Result<()>,
+    life: &str,
+) -> Result<()> {
+    let (root, newer) = (dist.out.join("root"), dist.out.join("newer"));
     sysroot::copy(&sysroot::base(&dist.tools)?, &root)?;
-    let newer = dist.out.join("newer");
     fs::create_dir_all(&newer)?;
-    pack::deb(dist, "2", &newer)?;
-    let packages = [
-        pack::ending(&dist.out, ".deb")?,
-        pack::ending(&newer, ".deb")?,
-    ];
-    let [first, second] = packages.each_ref().map(|path| path.as_path());
-    script(include_str!("debian.sh"), &root, &[first, second])?;
-    sysroot::remove(&root)?;
-    sysroot::remove(&newer)
-}
-
-fn red_hat(dist: &Dist) -> Result<()> {
-    let root = dist.out.join("rpm");
-    sysroot::copy(&sysroot::base(&dist.tools)?, &root)?;
-    let newer = dist.out.join("newer");
-    fs::create_dir_all(&newer)?;
-    pack::rpm(dist, "2", &newer)?;
-    let packages = [
-        pack::ending(&dist.out, ".rpm")?,
-        pack::ending(&newer, ".rpm")?,
-    ];
-    let [first, second] = packages.each_ref().map(|path| path.as_path());
-    script(include_str!("rpm.sh"), &root, &[first, second])?;
+    pack(dist, "2", &newer)?;
+    let (first, second) = (
+        pack::ending(&dist.out, ending)?,
+        pack::ending(&newer, ending)?,
+    );
+    script(life, &root, &[&first, &second])?;
     sysroot::remove(&root)?;
     sysroot::remove(&newer)
 }

@@ -49,7 +49,7 @@ pub fn ending(folder: &Path, end: &str) -> Result<PathBuf> {
 
 /// Man pages and completions, by the program that shares netto's command line.
 fn manual(dist: &Dist) -> Result<()> {
-    let mut cargo = build::cargo_with_dashboard(&dist.root)?;
+    let mut cargo = build::cargo_with_product(&dist.root)?;
     cargo.args(["run", "--quiet", "--package", "netto-manual", "--"]);
     process::run(cargo.arg(dist.files()))?;
     let man = dist.files().join("man");

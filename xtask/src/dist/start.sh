@@ -9,6 +9,7 @@ fail() {
 start() {
     root=$1 unit=$2 line=$3
     allowed=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr '[:upper:]' '[:lower:]')
+    kept=$(echo "$allowed" | tr ' ' ',')
     dropped=
     for one in $(capsh --print | sed -n 's/^Bounding set =//p' | tr ',' ' '); do
         case " $allowed " in
@@ -19,7 +20,7 @@ start() {
     said=$(mktemp)
     # Not a shell of the root, which an image does not have.
     NETTO_PORT=0 capsh --chroot="$root" --drop="${dropped#,}" --keep=1 --uid=65534 \
-        --inh="$(echo $allowed | tr ' ' ',')" --addamb="$(echo $allowed | tr ' ' ',')" --no-new-privs \
+        --inh="$kept" --addamb="$kept" --no-new-privs \
         --shell="${line%% *}" -- ${line#* } >"$said" 2>&1 &
     daemon=$!
     trap 'kill $daemon 2>/dev/null || true; rm -f "$said"' EXIT

@@ -28,7 +28,7 @@ use netto_sys::{files, stacks};
 use netto_traffic::analysis::{protocols, softnet};
 
 /// The environment variable that names the reader for libFuzzer's program.
-pub const TARGET_VARIABLE: &str = "NETTO_FUZZ_READER";
+pub const READER_VARIABLE: &str = "NETTO_FUZZ_READER";
 
 /// Something that reads foreign bytes.
 pub struct Reader {
@@ -71,7 +71,7 @@ fn kallsyms(bytes: &[u8]) {
     assert_eq!(whole, in_pieces, "the same symbols in pieces of 7 bytes");
 }
 
-/// A log: in order, ahead on other threads, and by its index.
+/// A log: in order, half of it by its index, and its digests.
 fn log(bytes: &[u8]) {
     if let Ok(reader) = LogReader::new(bytes) {
         let mut decoder = MessageDecoder::default();
@@ -84,8 +84,9 @@ fn log(bytes: &[u8]) {
         return;
     };
     let (from, to) = index.span_unix_ns().unwrap_or((0, u64::MAX));
+    let middle = from + to.saturating_sub(from) / 2;
     index
-        .messages_between(&mut file, from, to / 2)
+        .messages_between(&mut file, from, middle)
         .for_each(drop);
     if let Ok(digested) = index.digested(file, from, to, |_, _| true) {
         digested.for_each(drop);

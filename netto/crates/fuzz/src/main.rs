@@ -5,12 +5,12 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use netto_fuzz::{READERS, Reader, TARGET_VARIABLE};
+use netto_fuzz::{READER_VARIABLE, READERS, Reader};
 
 static READER: LazyLock<&Reader> = LazyLock::new(|| {
-    let name = std::env::var(TARGET_VARIABLE).unwrap_or_default();
+    let name = std::env::var(READER_VARIABLE).unwrap_or_default();
     let reader = READERS.iter().find(|reader| reader.name == name);
-    reader.unwrap_or_else(|| panic!("{TARGET_VARIABLE}={name} names no reader"))
+    reader.unwrap_or_else(|| panic!("{READER_VARIABLE}={name} names no reader"))
 });
 
 fuzz_target!(|bytes: &[u8]| (READER.read)(bytes));

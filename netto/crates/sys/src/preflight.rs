@@ -110,16 +110,51 @@ fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {
                  sysctl kernel.perf_event_max_sample_rate"
             )
         }
-        Err(error) => {
-            let remedy = match files::read_number(&roots.proc_root.join(PARANOID)) {
-                // A patch of Debian and Ubuntu; mainline kernels know no more than 2.
-                Ok(level @ 3..) => format!(
-                    "run as root or with CAP_SYS_ADMIN, or set sysctl kernel.perf_event_paranoid \
-                     from {level} to 2, with which CAP_PERFMON is enough"
-                ),
-                _ => "run as root or with CAP_PERFMON".to_owned(),
-            };
-            bail!("the kernel refuses to open a sampling event ({error}); {remedy}")
+        Err(error) => bail!(
+            "the kernel refuses to open a sampling event ({error}); {}",
+            remedy(roots)
+        ),
+    }
+}
+
+/// Who may open perf events on this host.
+fn remedy(roots: &Roots) -> String {
+    match files::read_number(&roots.proc_root.join(PARANOID)) {
+        // A patch of Debian and Ubuntu; mainline kernels know no more than 2.
+        Ok(level @ 3..) => format!(
+            "run as root or with CAP_SYS_ADMIN, or set sysctl kernel.perf_event_paranoid from {level} \
+             to 2, with which CAP_PERFMON is enough"
+        ),
+        _ => "run as root or with CAP_PERFMON".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_refuses_events_to_cap_perfmon_is_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots {
+            proc_root: folder.path().into(),
+            sys_root: folder.path().into(),
+        };
+        let setting = folder.path().join(PARANOID);
+        fs::create_dir_all(setting.parent().unwrap()).unwrap();
+        for (level, capability) in [
+            ("-1", "CAP_PERFMON"),
+            ("2", "CAP_PERFMON"),
+            ("3", "CAP_SYS_ADMIN"),
+        ] {
+            fs::write(&setting, format!("{level}\n")).unwrap();
+            let remedy = remedy(&roots);
+            assert!(
+                remedy.contains(&format!("root or with {capability}")),
+                "{level}: {remedy}"
+            );
         }
     }
 }
