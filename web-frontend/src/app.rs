@@ -1,5 +1,5 @@
 //! The event loop of the page: connects, listens to events, and draws at most once for each frame
-//! of the browser.
+//! of the browser, live data at its [`crate::pace`].
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -75,7 +75,11 @@ impl App {
 
     fn on_event(&self, event: Event) {
         match event {
-            Event::Message(message) => self.page.borrow_mut().receive(message),
+            Event::Message(message) => {
+                if !self.page.borrow_mut().receive(message) {
+                    return;
+                }
+            }
             Event::Garbage(complaint) => {
                 self.socket.close();
                 self.give_up(&format!(
@@ -123,7 +127,9 @@ impl App {
     }
 
     fn watch(&self) {
-        self.page.borrow_mut().every_second();
+        if self.page.borrow_mut().every_second() {
+            self.draw_soon();
+        }
         if !self.connect_pending.get() && self.page.borrow().is_silent() {
             self.socket.close();
             self.give_up("no data received for a while");

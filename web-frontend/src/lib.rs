@@ -7,6 +7,7 @@
 //! * [`view_model`]: the content of the page; [`state`], [`action`]: the reader's choices, and the
 //!   actions of buttons.
 //! * [`views`]: the views of the page, one folder for each.
+//! * [`pace`]: how often live data is drawn.
 //! * [`recent`]: the part of the past that is shown as now.
 //! * [`basis`]: the unit of CPU time on the whole page.
 //! * [`chart`]: stacked areas over time with their legend.
@@ -17,6 +18,7 @@ pub mod basis;
 pub mod connection;
 pub mod line_chart;
 pub mod messagepack;
+pub mod pace;
 pub mod recent;
 pub mod view_model;
 

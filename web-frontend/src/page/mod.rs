@@ -20,6 +20,7 @@ use self::dom::{Dom, action_of, all, set_attribute};
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
+use crate::pace::Pace;
 use crate::recent::{Recent, RecentSpan, Steady};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
@@ -32,6 +33,7 @@ pub struct Page {
     dom: Dom,
     /// The connection as the page sees it.
     pub connection: Connection,
+    pace: Pace,
     /// What the page keeps of the daemon's messages.
     received: Received,
     shared: Shared,
@@ -74,6 +76,7 @@ impl Page {
         let mut page = Page {
             dom: Dom::new(window)?,
             connection: Connection::new(js_sys::Date::now()),
+            pace: Pace::default(),
             received: Received::default(),
             shared: Shared::default(),
             views,
@@ -88,9 +91,19 @@ impl Page {
         Ok(page)
     }
 
-    /// Stores a message; the next drawing shows it.
-    pub fn receive(&mut self, message: ServerMessage) {
-        self.connection.received(&message, js_sys::Date::now());
+    /// Stores a message; the next drawing shows it. Returns whether it should be drawn now.
+    pub fn receive(&mut self, message: ServerMessage) -> bool {
+        let now_ms = js_sys::Date::now();
+        let was_live = *self.connection.state() == ConnectionState::Live;
+        self.connection.received(&message, now_ms);
+        // The reader of a recording chooses its pace.
+        let is_regular = was_live && matches!(message, ServerMessage::Snapshot(_));
+        let is_recording = self.received.info.as_ref().is_some_and(Info::is_recording);
+        self.store(message);
+        is_recording || self.pace.arrives(now_ms) || !is_regular
+    }
+
+    fn store(&mut self, message: ServerMessage) {
         let received = &mut self.received;
         match message {
             ServerMessage::Hello(info) => {
@@ -146,11 +159,12 @@ impl Page {
         self.connection.is_silent(js_sys::Date::now(), period_ms)
     }
 
-    /// Runs about once a second.
-    pub fn every_second(&mut self) {
+    /// Runs about once a second. Returns whether data should be drawn that has waited for more.
+    pub fn every_second(&mut self) -> bool {
         for (_, view) in &mut self.views {
             view.every_second();
         }
+        self.pace.is_last(js_sys::Date::now())
     }
 
     /// The present, milliseconds since the Unix epoch; for a recording, its current time.
