@@ -44,6 +44,7 @@ pub use api::API;
 
 /// Without it, only the owners of the cost are unknown. Its options are an [`OwnerLevel`].
 pub const FEATURE: Feature = Feature {
+    is_asked_for: |options| level(options) != OwnerLevel::None,
     tags: |options| match level(options) {
         OwnerLevel::None => Tags::None,
         _ => Tags::Owners,

@@ -52,3 +52,22 @@ impl From<OwnersName> for OwnerLevel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FEATURE;
+    use netto_pipeline::options::FeatureOptions;
+
+    #[test]
+    fn owners_are_told_unless_nobody_asks_for_them() {
+        let is_asked_for = |arguments: &[&str]| {
+            let command = (OPTIONS.arguments)(clap::Command::new("netto").no_binary_name(true));
+            let matches = command.try_get_matches_from(arguments).unwrap();
+            let options = (OPTIONS.read)(&matches, FeatureOptions::default()).unwrap();
+            (FEATURE.is_asked_for)(&options)
+        };
+        assert!(is_asked_for(&[]) && is_asked_for(&["--owners", "process"]));
+        assert!(!is_asked_for(&["--owners", "none"]));
+    }
+}
