@@ -145,7 +145,7 @@ pub struct Intruder {
     pub ns: u64,
     /// Its share of all softirq time on that CPU.
     pub ratio: f64,
-    /// By the name of the event, the largest first.
+    /// By the name of the event for people, the largest first.
     pub events: Vec<(&'static str, u64)>,
     /// By the interrupted owner, the largest first.
     pub victims: Vec<(String, u64)>,
@@ -186,7 +186,7 @@ impl Intruders {
             let known = &mut found[place];
             known.ns = known.ns.saturating_add(own.ns);
             let event = COMPONENTS.get(own.event as usize);
-            add(&mut known.events, event.map_or("", |row| row.slug), own.ns);
+            add(&mut known.events, event.map_or("", |row| row.label), own.ns);
             add(&mut known.victims, own.victim.label(), own.ns);
         }
         let of_cpu = |cpu: u32| {
@@ -420,7 +420,7 @@ mod tests {
         };
         let causes = [first, second].map(|own| (own.cause.as_str(), own.ns, own.ratio));
         assert_eq!(causes, [("/noisy", 100, 0.5), ("unknown", 100, 0.5)]);
-        assert_eq!(first.events, [("rx_softirq", 60), ("tx_softirq", 40)]);
+        assert_eq!(first.events, [("RX softirq", 60), ("TX softirq", 40)]);
         assert_eq!(first.victims, [("/trader".to_owned(), 100)]);
         assert_eq!(
             (&first.origins[..], second.origins.len()),

@@ -237,7 +237,7 @@ fn on_a_cpu_that_the_kernel_isolates_are_named() -> Result<()> {
         let of_noisy = intruders.intruders().into_iter();
         let found = of_noisy
             .filter(|own| own.cause == noisy.path())
-            .find(|own| own.events.iter().any(|(slug, _)| *slug == "rx_softirq"));
+            .find(|own| own.events.iter().any(|(name, _)| *name == "RX softirq"));
         if let Some(found) = &found {
             println!("{:?}: {found:#?}", intruders.cpus);
         }

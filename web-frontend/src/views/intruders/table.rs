@@ -25,7 +25,7 @@ pub fn of(snapshot: &Snapshot) -> String {
         "CPU",
         "Caused by",
         "% of the CPU",
-        "share",
+        "% of its softirqs",
         "Softirqs",
         "Interrupted",
         "Also on",
@@ -33,7 +33,7 @@ pub fn of(snapshot: &Snapshot) -> String {
     for quiet in intruders.cpus.iter().take(MOST_CPUS) {
         let causes = all.iter().filter(|own| own.cpu == quiet.cpu);
         for own in causes.take(MOST_ROWS) {
-            let events = own.events.iter().map(|(slug, _)| (*slug).to_owned());
+            let events = own.events.iter().map(|(name, _)| (*name).to_owned());
             let victims = own.victims.iter().map(|(name, _)| name.clone());
             let origins = own.origins.iter().map(|(cpu, _)| format!("CPU {cpu}"));
             let cells = [
@@ -118,7 +118,7 @@ mod tests {
             "{html}"
         );
         assert!(
-            html.contains("<td>rx_softirq</td><td>unknown</td><td>CPU 1</td>"),
+            html.contains("<td>RX softirq</td><td>unknown</td><td>CPU 1</td>"),
             "{html}"
         );
         assert_eq!(html.matches("<tr>").count(), 1 + MOST_ROWS);

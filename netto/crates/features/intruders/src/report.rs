@@ -101,7 +101,7 @@ fn heading(quiet: &QuietCpu) -> String {
 
 /// What it ran, whom it interrupted, and from where it came.
 fn about(own: &Intruder) -> String {
-    let events: Vec<&str> = own.events.iter().map(|(slug, _)| *slug).collect();
+    let events: Vec<&str> = own.events.iter().map(|(name, _)| *name).collect();
     let victims: Vec<&str> = own.victims.iter().map(|(name, _)| name.as_str()).collect();
     let origins = own.origins.iter().map(|(cpu, _)| format!("CPU {cpu}"));
     let origins: Vec<String> = origins.collect();
@@ -197,8 +197,8 @@ mod tests {
                 "",
                 "CPU 1 is meant to be quiet (nohz_full); reached by RPS of eth0\u{fffd} rx-0",
                 "caused by share CPUs softirqs",
-                "/noisy 80.0 % 0.100 rx_softirq; interrupted /trader; also on CPU 0",
-                "unknown 20.0 % 0.025 softirq_timer; interrupted unknown",
+                "/noisy 80.0 % 0.100 RX softirq; interrupted /trader; also on CPU 0",
+                "unknown 20.0 % 0.025 TIMER; interrupted unknown",
             ]
         );
         assert!(summary.json.contains("\"measured_ns\": 2000000000"));
