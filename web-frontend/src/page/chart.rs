@@ -2,9 +2,9 @@
 //! content.
 
 use wasm_bindgen::prelude::*;
-use web_sys::{Element, HtmlElement};
+use web_sys::Element;
 
-use super::dom::{LiveText, all, focused_act, set_attribute};
+use super::dom::{LiveText, all, replace, set_attribute};
 use super::marks::show_cursor;
 use super::save::File;
 use crate::action::{Format, parts_button};
@@ -75,9 +75,7 @@ impl TimeChart {
         if fresh {
             let svg = draw::svg(&chart, dom.theme(), size)
                 .map_err(|error| JsValue::from(error.to_string()))?;
-            if let Some(canvas) = holder.query_selector(".drawing")? {
-                canvas.set_inner_html(&svg);
-            }
+            dom.set_html(&format!("#{} .drawing", self.id), svg)?;
             let label = index_of(scene.info, whole)
                 .map_or(whole, |index| &scene.info.components[index].label);
             set_attribute(&holder, "aria-label", &model::spoken(&chart, label))?;
@@ -135,13 +133,12 @@ impl TimeChart {
     }
 }
 
-/// Puts a legend's markup into the document and keeps the focus.
+/// Puts a legend's markup into the document.
 fn fill(
     legend: &Element,
     lines: &[legend::LegendRow],
     whole: &str,
 ) -> Result<Vec<LiveText>, JsValue> {
-    let held = focused_act(legend)?;
     let caption = "Last, mean and largest values of the chart above";
     // Events can be expanded into their parts.
     let more = (whole == HEADLINE).then_some(parts_button as legend::More);
@@ -149,12 +146,7 @@ fn fill(
         true => "<caption>nothing measured in this stretch of time</caption>".to_owned(),
         false => legend::html(lines, caption, more),
     };
-    legend.set_inner_html(&html);
-    if let Some(act) = held
-        && let Some(button) = legend.query_selector(&format!("[data-act=\"{act}\"]"))?
-    {
-        button.unchecked_into::<HtmlElement>().focus()?;
-    }
+    replace(legend, &html)?;
     let places = all(legend, "[data-value]")?.into_iter();
     Ok(places
         .map(|place| LiveText::new(place.clone(), &place))

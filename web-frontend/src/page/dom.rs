@@ -1,5 +1,5 @@
-//! Minimal changes of the document: elements by id, texts and attributes that are set only if they
-//! differ, files for the reader.
+//! Minimal changes of the document: elements by id, texts, attributes and markup that are set only
+//! where they differ, files for the reader.
 
 use std::cell::{Cell, RefCell};
 
@@ -30,7 +30,12 @@ pub struct Dom {
     /// The element that holds the page's state.
     pub root: Element,
     window_height: Cell<f64>,
+    is_dark: Cell<bool>,
     extents: RefCell<Vec<(&'static str, Extent)>>,
+    /// Markup by the selector of its place.
+    written: RefCell<Vec<(String, String)>>,
+    /// Whether each view has data and is shown.
+    views: RefCell<Vec<(&'static str, (bool, bool))>>,
 }
 
 impl Dom {
@@ -48,7 +53,10 @@ impl Dom {
             document,
             root,
             window_height: Cell::default(),
+            is_dark: Cell::default(),
             extents: RefCell::default(),
+            written: RefCell::default(),
+            views: RefCell::default(),
         })
     }
 
@@ -81,9 +89,26 @@ impl Dom {
     /// # Errors
     /// If it is not there.
     pub fn set_text(&self, id: &str, text: &str) -> Result<(), JsValue> {
-        let element = self.element(id)?;
-        if element.text_content().as_deref() != Some(text) {
-            element.set_text_content(Some(text));
+        set_text(&self.element(id)?, text);
+        Ok(())
+    }
+
+    /// Sets the markup of the element that this selector finds, if it is another than the last.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn set_html(&self, selector: &str, html: String) -> Result<(), JsValue> {
+        let mut all = self.written.borrow_mut();
+        let at = all.iter().position(|(known, _)| known == selector);
+        if at.is_some_and(|at| all[at].1 == html) || at.is_none() && html.is_empty() {
+            return Ok(());
+        }
+        let found = self.root.query_selector(selector)?;
+        let holder = found.ok_or_else(|| format!("the page has no {selector}"))?;
+        replace(&holder, &html)?;
+        match at {
+            Some(at) => all[at].1 = html,
+            None => all.push((selector.to_owned(), html)),
         }
         Ok(())
     }
@@ -102,7 +127,19 @@ impl Dom {
     ///
     /// # Errors
     /// If the page has no such view.
-    pub fn show_view(&self, name: &str, is_there: bool, is_shown: bool) -> Result<(), JsValue> {
+    pub fn show_view(
+        &self,
+        name: &'static str,
+        is_there: bool,
+        is_shown: bool,
+    ) -> Result<(), JsValue> {
+        let mut views = self.views.borrow_mut();
+        let now = (name, (is_there, is_shown));
+        match views.iter_mut().find(|(known, _)| *known == name) {
+            Some(known) if *known == now => return Ok(()),
+            Some(known) => *known = now,
+            None => views.push(now),
+        }
         let place = self
             .root
             .query_selector(&format!("[data-view=\"{name}\"]"))?
@@ -154,6 +191,9 @@ impl Dom {
     pub fn measure(&self, ids: impl Iterator<Item = &'static str>) {
         let height = self.window.inner_height().ok().and_then(|h| h.as_f64());
         self.window_height.set(height.unwrap_or(0.0));
+        let query = self.window.match_media("(prefers-color-scheme: dark)");
+        self.is_dark
+            .set(matches!(query, Ok(Some(query)) if query.matches()));
         let mut extents = self.extents.borrow_mut();
         for id in ids {
             if let Some(element) = self.document.get_element_by_id(id) {
@@ -228,10 +268,9 @@ impl Dom {
         style.set_property(other, "auto")
     }
 
-    /// Whether the reader's system uses a dark theme.
+    /// Whether the reader's system used a dark theme at the beginning of the drawing.
     pub fn is_dark(&self) -> bool {
-        let query = self.window.match_media("(prefers-color-scheme: dark)");
-        matches!(query, Ok(Some(query)) if query.matches())
+        self.is_dark.get()
     }
 
     /// The theme that goes with it.
@@ -311,7 +350,23 @@ pub fn action_of(button: &Element) -> Option<Action> {
     button.get_attribute("data-act")?.parse().ok()
 }
 
-/// The action of the focused button within an element, to focus it again after a change.
+/// Replaces an element's markup. A focused button is focused again, if there still is one with its
+/// action.
+///
+/// # Errors
+/// The browser's.
+pub fn replace(holder: &Element, html: &str) -> Result<(), JsValue> {
+    let held = focused_act(holder)?;
+    holder.set_inner_html(html);
+    if let Some(act) = held
+        && let Some(button) = holder.query_selector(&format!("[data-act=\"{act}\"]"))?
+    {
+        button.unchecked_into::<HtmlElement>().focus()?;
+    }
+    Ok(())
+}
+
+/// The action of the focused button within an element.
 ///
 /// # Errors
 /// The browser's.
@@ -319,6 +374,13 @@ pub fn focused_act(holder: &Element) -> Result<Option<String>, JsValue> {
     let button = holder.query_selector("[data-act]:focus")?;
     let act = button.and_then(|button| button.get_attribute("data-act"));
     Ok(act.filter(|act| !act.contains(['"', '\\'])))
+}
+
+/// Sets an element's text, unless it has this text already.
+pub fn set_text(element: &Element, text: &str) {
+    if element.text_content().as_deref() != Some(text) {
+        element.set_text_content(Some(text));
+    }
 }
 
 /// Sets an attribute, unless it has this value already.

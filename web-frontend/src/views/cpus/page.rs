@@ -40,9 +40,6 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 struct HeatMap {
     choices: Choices,
     drawn: Option<(Map, u32, (bool, Basis))>,
-    /// Number of lines and their height, which the names depend on.
-    names: String,
-    options: String,
 }
 
 impl Keys for HeatMap {
@@ -231,7 +228,7 @@ impl HeatMap {
         context.put_image_data(&image, 0.0, 0.0)
     }
 
-    fn draw_names(&mut self, dom: &Dom, map: &Map) -> Result<(), JsValue> {
+    fn draw_names(&self, dom: &Dom, map: &Map) -> Result<(), JsValue> {
         let height = line_px(map);
         let every = (NAME_PX / height).ceil().max(1.0) as usize;
         // If some names are omitted, round numbers are easier to read.
@@ -262,11 +259,7 @@ impl HeatMap {
                 }
             );
         }
-        if html != self.names {
-            dom.element("heat-names")?.set_inner_html(&html);
-            self.names = html;
-        }
-        Ok(())
+        dom.set_html("#heat-names", html)
     }
 
     fn describe(&self, scene: &Scene, map: &Map, component: usize) -> Result<(), JsValue> {
@@ -321,11 +314,7 @@ impl HeatMap {
                 },
             );
         }
-        if html != self.options {
-            scene.dom.element("component")?.set_inner_html(&html);
-            self.options = html;
-        }
-        Ok(())
+        scene.dom.set_html("#component", html)
     }
 }
 
@@ -365,8 +354,7 @@ fn draw_times(dom: &Dom, map: &Map, width: u32) -> Result<(), JsValue> {
             let _ = write!(html, "<span style=\"left:{x:.0}px\">{text}</span>");
         }
     }
-    dom.element("heat-times")?.set_inner_html(&html);
-    Ok(())
+    dom.set_html("#heat-times", html)
 }
 
 fn draw_scale(dom: &Dom, map: &Map, (dark, basis): (bool, Basis)) -> Result<(), JsValue> {

@@ -12,13 +12,10 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Talkers::default())
+    Box::new(Talkers)
 }
 
-#[derive(Default)]
-struct Talkers {
-    written: String,
-}
+struct Talkers;
 
 impl Keys for Talkers {}
 
@@ -27,11 +24,6 @@ impl View for Talkers {
         let window = format::window(scene.shown.interval_ns);
         scene.dom.set_text("flows-window", &window)?;
         let html = table::of(scene.shown);
-        if self.written != html {
-            let element = scene.dom.element("flows-table")?;
-            element.set_inner_html(&html);
-            self.written = html;
-        }
-        Ok(())
+        scene.dom.set_html("#flows-table", html)
     }
 }

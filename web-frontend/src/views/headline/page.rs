@@ -27,7 +27,6 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 /// The state of the headline in the document.
 #[derive(Default)]
 struct Headline {
-    spark: String,
     level: Option<Level>,
 }
 
@@ -58,8 +57,10 @@ impl View for Headline {
                 "unavailable".to_owned()
             }
         };
-        dom.document()
-            .set_title(&format!("{share} networking · {} · netto", info.hostname));
+        let title = format!("{share} networking · {} · netto", info.hostname);
+        if dom.document().title() != title {
+            dom.document().set_title(&title);
+        }
         self.answers(scene, basis)?;
         let trend = trend::trend(info, scene.history, snapshot, basis);
         self.trend(dom, info, &trend, basis)
@@ -113,10 +114,6 @@ impl Headline {
         });
         let svg = sparkline(&trend.values, color, (180, 40))
             .map_err(|error| JsValue::from(error.to_string()))?;
-        if svg != self.spark {
-            dom.element("spark")?.set_inner_html(&svg);
-            self.spark = svg;
-        }
-        Ok(())
+        dom.set_html("#spark", svg)
     }
 }

@@ -12,13 +12,10 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Intruders::default())
+    Box::new(Intruders)
 }
 
-#[derive(Default)]
-struct Intruders {
-    written: String,
-}
+struct Intruders;
 
 impl Keys for Intruders {}
 
@@ -27,11 +24,7 @@ impl View for Intruders {
         let window = format::window(scene.shown.interval_ns);
         scene.dom.set_text("intruders-window", &window)?;
         let html = table::of(scene.shown);
-        if self.written != html {
-            let element = scene.dom.element("intruders-table")?;
-            element.set_inner_html(&html);
-            self.written = html;
-        }
-        scene.dom.set_hidden("intruders", self.written.is_empty())
+        scene.dom.set_hidden("intruders", html.is_empty())?;
+        scene.dom.set_html("#intruders-table", html)
     }
 }

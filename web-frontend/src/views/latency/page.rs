@@ -36,8 +36,6 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 struct Latency {
     choices: Choices,
     drawn: Option<(Heat, LineChart, u32, bool)>,
-    table: String,
-    options: String,
 }
 
 impl Keys for Latency {
@@ -83,11 +81,7 @@ impl Latency {
                 escape_html(point.label()),
             );
         }
-        if html != self.options {
-            scene.dom.element("latency-point")?.set_inner_html(&html);
-            self.options = html;
-        }
-        Ok(())
+        scene.dom.set_html("#latency-point", html)
     }
 
     fn draw_plots(&mut self, scene: &Scene, point: Point) -> Result<(), JsValue> {
@@ -122,9 +116,7 @@ impl Latency {
         ];
         for (id, svg) in drawings {
             let svg = svg.map_err(|error| JsValue::from(error.to_string()))?;
-            if let Some(canvas) = dom.element(id)?.query_selector(".drawing")? {
-                canvas.set_inner_html(&svg);
-            }
+            dom.set_html(&format!("#{id} .drawing"), svg)?;
         }
         self.drawn = Some(now);
         Ok(())
@@ -161,10 +153,7 @@ impl View for Latency {
         let (dom, shown) = (scene.dom, scene.shown);
         dom.set_text("latency-window", &format::window(shown.interval_ns))?;
         let table = draw::table(&model::lines(shown, self.choices.grouping));
-        if table != self.table {
-            dom.element("latency-table")?.set_inner_html(&table);
-            self.table = table;
-        }
+        dom.set_html("#latency-table", table)?;
         dom.set_text("latency-remarks", &model::remarks(shown))?;
         let point = self.point(scene);
         self.draw_options(scene, point)?;

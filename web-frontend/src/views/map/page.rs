@@ -123,7 +123,7 @@ fn paint(dom: &Dom, (map, dark, basis): &(Map, bool, Basis)) -> Result<(), JsVal
     if html.is_empty() {
         html.push_str("<dt>No networking on any CPU</dt>");
     }
-    dom.element("map-hottest")?.set_inner_html(&html);
+    dom.set_html("#map-hottest", html)?;
     let spoken = hottest.first().map_or("none has any".to_owned(), |first| {
         format!("most on CPU {}, {}", first.0, say(*basis, first.1))
     });

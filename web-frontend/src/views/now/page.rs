@@ -12,7 +12,7 @@ use super::model::{self, Bar, REST};
 use super::tip;
 use crate::action::{Action, Format};
 use crate::format;
-use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
+use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute, set_text};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::view::{Pointer, Reply, Scene, View};
@@ -62,12 +62,11 @@ impl View for Now {
         let bars = model::bars(info, scene.shown, event, basis);
         let sentence = model::sentence(info, scene.shown, event, basis);
         dom.set_text("now-basis", &sentence)?;
-        let chart = dom.element("chart")?;
         let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });
         let svg = draw::svg(&bars, dom.theme(), self.size)
             .map_err(|error| JsValue::from(error.to_string()))?;
-        chart.set_inner_html(&svg);
+        dom.set_html("#chart", svg)?;
         self.draw_legend(dom, &bars, scene.shared)?;
         self.bars = Some(bars);
         self.show_tip(dom, info, scene.shown)
@@ -154,7 +153,7 @@ impl Now {
             let zeros = legend::zeros_text(bar, shows);
             if let Some(button) = list.query_selector(&format!("[data-bar-zeros=\"{number}\"]"))? {
                 button.toggle_attribute_with_force("hidden", zeros.is_none())?;
-                button.set_text_content(zeros.as_deref());
+                set_text(&button, zeros.as_deref().unwrap_or_default());
                 set_attribute(
                     &button,
                     "aria-expanded",
@@ -166,11 +165,11 @@ impl Now {
                 }
             }
             for (name, text) in [
-                ("data-bar-subtitle", Some(bar.subtitle.as_str())),
-                ("data-bar-note", bar.note.as_deref()),
+                ("data-bar-subtitle", bar.subtitle.as_str()),
+                ("data-bar-note", bar.note.as_deref().unwrap_or_default()),
             ] {
                 if let Some(element) = list.query_selector(&format!("[{name}=\"{number}\"]"))? {
-                    element.set_text_content(text);
+                    set_text(&element, text);
                 }
             }
         }

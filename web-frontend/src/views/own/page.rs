@@ -12,14 +12,10 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(OwnView::default())
+    Box::new(OwnView)
 }
 
-/// The state of the parts in the document.
-#[derive(Default)]
-struct OwnView {
-    parts: String,
-}
+struct OwnView;
 
 impl Keys for OwnView {}
 
@@ -37,10 +33,6 @@ impl View for OwnView {
             return Ok(());
         }
         let html = model::parts_html(scene.info, scene.shown);
-        if html != self.parts {
-            dom.element("own-parts")?.set_inner_html(&html);
-            self.parts = html;
-        }
-        Ok(())
+        dom.set_html("#own-parts", html)
     }
 }

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use metrics_common::sections::event_of;
 use wasm_bindgen::prelude::*;
-use web_sys::{HtmlElement, Window};
+use web_sys::Window;
 
 use super::choices::Choices;
 use super::model::{self, Question, Table, ZEROS};
 use super::{csv, draw, matrix};
 use crate::action::{Action, Format};
 use crate::format::{self, escape_html};
-use crate::page::dom::{Dom, LiveText, all, focused_act, set_attribute};
+use crate::page::dom::{Dom, LiveText, all, replace, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
 use crate::view::{Reply, Scene, View};
@@ -30,8 +30,6 @@ struct Owners {
     shows_zeros: bool,
     table: String,
     cells: Vec<LiveText>,
-    matrix: String,
-    options: String,
 }
 
 impl Keys for Owners {
@@ -118,12 +116,7 @@ impl View for Owners {
         set_attribute(&dom.element("owners-zeros")?, "aria-expanded", are_shown)?;
         let matrix = matrix::matrix(info, shown, owners, basis);
         dom.set_text("owners-matrix-basis", &matrix.sentence)?;
-        let html = draw::matrix(&matrix);
-        if html != self.matrix {
-            dom.element("owners-matrix")?.set_inner_html(&html);
-            self.matrix = html;
-        }
-        Ok(())
+        dom.set_html("#owners-matrix", draw::matrix(&matrix))
     }
 }
 
@@ -132,17 +125,11 @@ impl Owners {
         let html = draw::table(table);
         if html != self.table {
             let holder = dom.element("owners-table")?;
-            let held = focused_act(&holder)?;
-            holder.set_inner_html(&html);
+            replace(&holder, &html)?;
             let cells = all(&holder, "[data-cell]")?.into_iter();
             self.cells = cells
                 .map(|cell| LiveText::new(cell.clone(), &cell))
                 .collect();
-            if let Some(act) = held
-                && let Some(button) = holder.query_selector(&format!("[data-act=\"{act}\"]"))?
-            {
-                button.unchecked_into::<HtmlElement>().focus()?;
-            }
             self.table = html;
         }
         for (live, cell) in self.cells.iter_mut().zip(draw::cells(table)) {
@@ -178,10 +165,6 @@ impl Owners {
                 escape_html(&own.label),
             );
         }
-        if html != self.options {
-            scene.dom.element("owners-component")?.set_inner_html(&html);
-            self.options = html;
-        }
-        Ok(())
+        scene.dom.set_html("#owners-component", html)
     }
 }

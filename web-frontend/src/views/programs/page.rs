@@ -12,13 +12,10 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Programs::default())
+    Box::new(Programs)
 }
 
-#[derive(Default)]
-struct Programs {
-    written: String,
-}
+struct Programs;
 
 impl Keys for Programs {}
 
@@ -27,11 +24,7 @@ impl View for Programs {
         let window = format::window(scene.shown.interval_ns);
         scene.dom.set_text("programs-window", &window)?;
         let html = table::of(scene.shown);
-        if self.written != html {
-            let element = scene.dom.element("programs-table")?;
-            element.set_inner_html(&html);
-            self.written = html;
-        }
-        scene.dom.set_hidden("programs", self.written.is_empty())
+        scene.dom.set_hidden("programs", html.is_empty())?;
+        scene.dom.set_html("#programs-table", html)
     }
 }

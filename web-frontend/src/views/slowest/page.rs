@@ -20,7 +20,6 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct Slowest {
     minute: Minute,
-    written: String,
 }
 
 impl Keys for Slowest {}
@@ -43,10 +42,6 @@ impl View for Slowest {
         scene.dom.set_text("slowest-basis", &basis)?;
         let offset_ms = scene.dom.clock_offset_ms();
         let html = table::of(&slowest, |ms| timeline::clock(ms, offset_ms, true));
-        if self.written != html {
-            scene.dom.element("slowest-table")?.set_inner_html(&html);
-            self.written = html;
-        }
-        Ok(())
+        scene.dom.set_html("#slowest-table", html)
     }
 }

@@ -36,11 +36,6 @@ impl View for Status {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let status = view_model::status(scene.info, scene.latest, &self.sums);
-        let html = model::status_html(&status);
-        let list = scene.dom.element("status")?;
-        if list.inner_html() != html {
-            list.set_inner_html(&html);
-        }
-        Ok(())
+        scene.dom.set_html("#status", model::status_html(&status))
     }
 }

@@ -12,7 +12,7 @@ use super::csv;
 use super::model::{self, Layout};
 use crate::action::{Action, Format};
 use crate::format;
-use crate::page::dom::{Dom, LiveText, all, focused_act};
+use crate::page::dom::{Dom, LiveText, all, replace};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
 use crate::view::{Reply, Scene, View};
@@ -125,8 +125,7 @@ impl View for Table {
             columns,
         );
         if self.layout.as_ref() != Some(&layout) {
-            let held = focused_act(&holder)?;
-            holder.set_inner_html(&layout.html(info));
+            replace(&holder, &layout.html(info))?;
             self.cells = all(&holder, "[data-cell]")?
                 .into_iter()
                 .map(|cell| LiveCell {
@@ -135,11 +134,6 @@ impl View for Table {
                     level: None,
                 })
                 .collect();
-            if let Some(act) = held
-                && let Some(button) = holder.query_selector(&format!("[data-act=\"{act}\"]"))?
-            {
-                button.unchecked_into::<web_sys::HtmlElement>().focus()?;
-            }
         }
         for (live, cell) in self.cells.iter_mut().zip(layout.cells(info, snapshot)) {
             live.show(cell)?;

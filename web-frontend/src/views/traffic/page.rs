@@ -33,8 +33,6 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 struct Traffic {
     choices: Choices,
     drawn: Option<(LineChart, u32, bool)>,
-    /// Markup by the id of its element.
-    written: Vec<(&'static str, String)>,
 }
 
 impl Keys for Traffic {
@@ -48,16 +46,6 @@ impl Keys for Traffic {
 }
 
 impl Traffic {
-    fn write(&mut self, scene: &Scene, id: &'static str, html: String) -> Result<(), JsValue> {
-        match self.written.iter_mut().find(|(own, _)| *own == id) {
-            Some((_, before)) if *before == html => return Ok(()),
-            Some((_, before)) => before.clone_from(&html),
-            None => self.written.push((id, html.clone())),
-        }
-        scene.dom.element(id)?.set_inner_html(&html);
-        Ok(())
-    }
-
     fn draw_line(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         let holder = dom.element(PLOT)?;
@@ -84,9 +72,7 @@ impl Traffic {
         });
         let svg = line_chart::svg(&now.0, color, dom.theme(), (width, HEIGHT_PX))
             .map_err(|error| JsValue::from(error.to_string()))?;
-        if let Some(canvas) = holder.query_selector(".drawing")? {
-            canvas.set_inner_html(&svg);
-        }
+        dom.set_html("#per-packet .drawing", svg)?;
         self.drawn = Some(now);
         Ok(())
     }
@@ -107,14 +93,14 @@ impl View for Traffic {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let (info, shown) = (scene.info, scene.shown);
-        scene
-            .dom
-            .set_text("traffic-window", &format::window(shown.interval_ns))?;
+        let Scene {
+            dom, info, shown, ..
+        } = *scene;
+        dom.set_text("traffic-window", &format::window(shown.interval_ns))?;
         let figures = model::figures(shown).into_iter();
         let figures =
             figures.map(|own| format!("<div><dt>{}</dt><dd>{}</dd></div>", own.label, own.value));
-        self.write(scene, "traffic-figures", figures.collect())?;
+        dom.set_html("#traffic-figures", figures.collect())?;
         let options = Ratio::ALL.into_iter().map(|own| {
             let selected = if own == self.choices.ratio {
                 " selected"
@@ -124,13 +110,11 @@ impl View for Traffic {
             let (slug, label) = (own.slug(), own.label());
             format!("<option value=\"{slug}\"{selected}>{label}</option>")
         });
-        self.write(scene, "traffic-each", options.collect())?;
-        self.write(scene, "traffic-interfaces", tables::interfaces(shown))?;
-        self.write(scene, "traffic-cpus", tables::cpus(shown))?;
-        self.write(scene, "traffic-drops", tables::drops(info, shown))?;
-        scene
-            .dom
-            .set_text("traffic-protocols", &model::protocols(shown))?;
+        dom.set_html("#traffic-each", options.collect())?;
+        dom.set_html("#traffic-interfaces", tables::interfaces(shown))?;
+        dom.set_html("#traffic-cpus", tables::cpus(shown))?;
+        dom.set_html("#traffic-drops", tables::drops(info, shown))?;
+        dom.set_text("traffic-protocols", &model::protocols(shown))?;
         if self.drawn.is_none() || scene.dom.is_in_sight(PLOT) {
             self.draw_line(scene)?;
         }
