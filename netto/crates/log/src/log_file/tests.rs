@@ -3,13 +3,16 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::fixture;
 use metrics_common::log::{self, Block, Item, LogIndex, LogReader, Packer};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 
 use super::*;
+
+// No test here starts a program: between fork and exec it would hold the locks of the others' logs.
 
 fn block(text: &str) -> Vec<u8> {
     fixture::block(&ServerMessage::Bye(text.to_owned())).unwrap()
@@ -139,8 +142,7 @@ fn a_path_that_cannot_be_opened_is_named() {
 fn what_is_no_regular_file_is_refused_and_never_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
-    let made = Command::new("mkfifo").arg(&fifo).status();
-    assert!(made.unwrap().success());
+    mkfifo(&fifo, Mode::S_IRWXU).unwrap();
     let socket = folder.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
     for path in [&fifo, &socket, Path::new("/dev/null"), folder.path()] {
@@ -157,12 +159,11 @@ fn what_takes_the_place_of_a_log_is_left_alone_and_a_new_one_comes_once_it_is_go
     let mut log = opened(&path).unwrap();
     write(&mut log, "a");
     fs::rename(&path, &away).unwrap();
-    for intruder in ["mkfifo", "mkdir", "a link to the log itself"] {
-        if intruder.starts_with("mk") {
-            let made = Command::new(intruder).arg(&path).status();
-            assert!(made.unwrap().success());
-        } else {
-            symlink(&away, &path).unwrap();
+    for intruder in ["a FIFO", "a folder", "a link to the log itself"] {
+        match intruder {
+            "a FIFO" => mkfifo(&path, Mode::S_IRWXU).unwrap(),
+            "a folder" => fs::create_dir(&path).unwrap(),
+            _ => symlink(&away, &path).unwrap(),
         }
         assert!(log.prepare().is_err(), "{intruder}");
         fs::rename(&path, folder.path().join(intruder)).unwrap();
