@@ -29,6 +29,7 @@ mod index;
 mod pieces;
 mod reader;
 mod rounding;
+mod sums;
 mod walk;
 
 use std::io;
@@ -43,6 +44,7 @@ pub use digest::{Digest, DigestBuilder, Digested, Extremes, IMPLAUSIBLE, Interva
 pub use index::{IndexBuilder, LogIndex, Part};
 pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};
 pub use rounding::Rounding;
+pub use sums::{Sums, step_number};
 
 /// Version of the file format, major and minor. A reader skips unknown messages and reads files
 /// of a newer minor version; it refuses a newer major version, which it would misread. The version

@@ -263,6 +263,29 @@ impl RawTable {
     }
 }
 
+/// Marks the rows that marked ones are sums of, by the sums at the end of a table.
+///
+/// # Errors
+/// If these bytes are no sums.
+pub(crate) fn mark_parts(sums: &[u8], rows: &mut [bool]) -> Result<(), Damaged> {
+    let mut reader = Reader(sums);
+    let mut all = Vec::new();
+    while !reader.0.is_empty() {
+        let (whole, count) = (reader.number()?, reader.number()?);
+        for _ in 0..count {
+            all.push((whole, reader.number()?));
+        }
+    }
+    // A part precedes its whole, with its own parts.
+    for (whole, part) in all.into_iter().rev() {
+        let known = |row: u64| usize::try_from(row).ok().filter(|row| *row < rows.len());
+        if let (Some(whole), Some(part)) = (known(whole), known(part)) {
+            rows[part] |= rows[whole];
+        }
+    }
+    Ok(())
+}
+
 /// Adds its parts to a row that was written without them; returns their number.
 fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<usize, Damaged> {
     let mut index =
@@ -331,9 +354,11 @@ pub(crate) fn put_wide_row(bytes: &mut Vec<u8>, row: &[u64]) {
         return put_row(bytes, row);
     }
     put(bytes, u64::from(u64::BITS));
-    bytes.reserve(8 * row.len());
-    for value in row {
-        bytes.extend_from_slice(&value.to_le_bytes());
+    let begin = bytes.len();
+    bytes.resize(begin + size_of_val(row), 0);
+    let (words, _) = bytes[begin..].as_chunks_mut();
+    for (word, value) in words.iter_mut().zip(row) {
+        *word = value.to_le_bytes();
     }
 }
 
@@ -368,6 +393,9 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     }
     bytes.push(value as u8);
 }
+
+/// The bit of each of eight bytes that says that an integer goes on.
+const LARGE: u64 = 0x8080_8080_8080_8080;
 
 /// Reads the output of [`put`].
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
@@ -439,6 +467,46 @@ impl<'a> Reader<'a> {
             return Ok(u64::from(*byte));
         }
         self.long_number()
+    }
+
+    /// Reads as many integers as there is room for.
+    pub(crate) fn numbers(&mut self, into: &mut [u64]) -> Result<(), Damaged> {
+        for numbers in into.chunks_mut(8) {
+            match self.0.split_first_chunk::<8>() {
+                // Most are small.
+                Some((bytes, rest))
+                    if numbers.len() == 8 && u64::from_le_bytes(*bytes) & LARGE == 0 =>
+                {
+                    for (number, byte) in numbers.iter_mut().zip(bytes) {
+                        *number = u64::from(*byte);
+                    }
+                    self.0 = rest;
+                }
+                _ => {
+                    for number in numbers {
+                        *number = self.number()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over this many integers.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Damaged> {
+        while count >= 8
+            && let Some((bytes, rest)) = self.0.split_first_chunk::<8>()
+        {
+            // The last byte of each is below 0x80.
+            count -= (!u64::from_le_bytes(*bytes) & LARGE).count_ones() as usize;
+            self.0 = rest;
+        }
+        while count > 0 {
+            let (byte, rest) = self.0.split_first().ok_or(Damaged)?;
+            count -= usize::from(*byte < 0x80);
+            self.0 = rest;
+        }
+        Ok(())
     }
 
     fn long_number(&mut self) -> Result<u64, Damaged> {

@@ -11,7 +11,7 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::log::{self, Block, LogIndex, LogReader, Packer, WORK_PER_BYTE};
+use metrics_common::log::{self, Block, LogIndex, LogReader, Packer, WORK_PER_BYTE, Wanted};
 use metrics_common::{Cost, Sections, Snapshot, fixture};
 
 const DAMAGES: u64 = 1000;
@@ -235,7 +235,7 @@ fn what_is_decoded_ahead_is_the_same_in_the_same_order() {
     let all = |bytes: &[u8], is_ahead: bool| {
         let mut reader = LogReader::new(bytes).unwrap();
         if is_ahead {
-            reader.read_ahead(None);
+            reader.read_ahead(&Wanted::default());
         }
         let messages: Vec<ServerMessage> = reader.by_ref().map(Result::unwrap).collect();
         let told = (reader.damaged_stretches(), reader.is_cut());
@@ -252,7 +252,7 @@ fn what_is_decoded_ahead_is_the_same_in_the_same_order() {
         }
         // Who stops reading in the middle waits for nothing.
         let mut reader = LogReader::new(log.bytes.as_slice()).unwrap();
-        reader.read_ahead(None);
+        reader.read_ahead(&Wanted::default());
         assert!(reader.next().is_some());
     }
 }

@@ -31,7 +31,6 @@ pub mod features;
 /// Runs netto with these features and arguments, the program's name first, and maps the outcome to
 /// an exit code.
 pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
-    netto_sys::memory::keep_little();
     let (code, message) = match run::command(features, arguments) {
         Outcome::Done => return ExitCode::SUCCESS,
         Outcome::Failed(error) => (1, format!("{error:#}")),

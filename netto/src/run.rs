@@ -25,7 +25,7 @@ use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
 use netto_sys::room::{self, Purpose};
 use netto_sys::session::quieten_libbpf;
-use netto_sys::{descriptors, preflight, privileges};
+use netto_sys::{descriptors, memory, preflight, privileges};
 use netto_tui::feed::{Begun, Feed};
 use netto_tui::top;
 use netto_tui::watch::{self, Form};
@@ -137,6 +137,8 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             };
         }
     };
+    // What follows may run for months. Commands about files would wait for pages instead.
+    memory::keep_little();
     let config = match config {
         Ok(config) => config,
         Err(error) => return Outcome::Usage(error),

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::block::{BlockHead, Unpacker};
-use super::columns::{Form, Wanted};
+use super::columns::{self, Form, Wanted};
+use super::sums;
 use crate::codec::{self, ServerMessage};
 use crate::packed::Damaged;
 
@@ -15,8 +16,30 @@ const MOST_THREADS: usize = 8;
 /// for a large table, so this bounds the memory.
 const MESSAGES_AHEAD: usize = 8;
 
-/// A message with its encoded length; `None` if it is of a newer netto.
-pub(super) type Decoded = (usize, Option<ServerMessage>);
+/// A message.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    /// Its encoded length.
+    pub(super) bytes: usize,
+    /// Number of messages that it stands for.
+    pub(super) messages: usize,
+    /// `None` if it is of a newer netto.
+    pub(super) message: Option<ServerMessage>,
+}
+
+impl Decoded {
+    pub(super) fn of(message: &columns::Decoded) -> Self {
+        let decoded = codec::decode(&message.bytes).ok();
+        Decoded {
+            bytes: message.bytes.len(),
+            messages: message.messages,
+            message: match &message.sum {
+                Some(sum) => decoded.map(|own| sums::finished(own, sum)),
+                None => decoded,
+            },
+        }
+    }
+}
 
 /// The messages of a block, as they are decoded; it ends with the block.
 pub(super) type Opened = Receiver<Result<Decoded, Damaged>>;
@@ -37,13 +60,13 @@ struct Job {
 
 impl Ahead {
     /// Starts the threads; `None` if the system allows no thread.
-    pub(super) fn start(sections: Wanted) -> Option<Ahead> {
+    pub(super) fn start(of_snapshots: &Wanted) -> Option<Ahead> {
         let wanted = thread::available_parallelism().map_or(1, usize::from);
         let (jobs, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let start = |_: &usize| {
-            let (receiver, sections) = (receiver.clone(), sections.clone());
-            let thread = thread::Builder::new().spawn(move || work(&receiver, sections));
+            let (receiver, wanted) = (receiver.clone(), of_snapshots.clone());
+            let thread = thread::Builder::new().spawn(move || work(&receiver, wanted));
             thread.is_ok()
         };
         let threads = (0..wanted.min(MOST_THREADS)).take_while(start).count();
@@ -52,7 +75,7 @@ impl Ahead {
 
     /// Number of blocks that keep the threads busy.
     pub(super) fn blocks(&self) -> usize {
-        2 * self.threads
+        4 * self.threads
     }
 
     /// Has a block opened.
@@ -69,8 +92,8 @@ impl Ahead {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, sections: Wanted) {
-    let mut unpacker = Unpacker::of(Form::Quick(sections));
+fn work(jobs: &Mutex<Receiver<Job>>, wanted: Wanted) {
+    let mut unpacker = Unpacker::of(Form::Quick(wanted));
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job {
@@ -90,8 +113,7 @@ fn work(jobs: &Mutex<Receiver<Job>>, sections: Wanted) {
             }
         };
         for message in messages {
-            let decoded = (message.len(), codec::decode(&message).ok());
-            if into.send(Ok(decoded)).is_err() {
+            if into.send(Ok(Decoded::of(&message))).is_err() {
                 break;
             }
         }

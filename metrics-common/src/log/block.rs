@@ -18,7 +18,7 @@
 
 use std::borrow::Cow;
 
-use super::columns::{self, Form};
+use super::columns::{self, Decoded, Form};
 use super::compress::{Compressor, Decompressor};
 use super::{LogError, MAX_PAYLOAD_BYTES};
 use crate::packed::{Damaged, Reader, put};
@@ -349,12 +349,13 @@ impl Unpacker {
         &mut self,
         head: &BlockHead,
         payload: &[u8],
-    ) -> Result<Vec<Vec<u8>>, Damaged> {
+    ) -> Result<Vec<Decoded>, Damaged> {
         let messages = match head.kind {
             NO_MESSAGES => Vec::new(),
             kind => self.unpack(kind, head.work(), payload)?,
         };
-        let is_complete = messages.len() == usize::from(head.messages);
+        let count: usize = messages.iter().map(|own| own.messages).sum();
+        let is_complete = count == usize::from(head.messages);
         is_complete.then_some(messages).ok_or(Damaged)
     }
 
@@ -367,14 +368,14 @@ impl Unpacker {
         kind: u8,
         work: u64,
         payload: &[u8],
-    ) -> Result<Vec<Vec<u8>>, Damaged> {
+    ) -> Result<Vec<Decoded>, Damaged> {
         match kind {
             PLAIN => {
                 let mut reader = Reader(payload);
                 let mut messages = Vec::new();
                 while !reader.0.is_empty() {
                     let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
-                    messages.push(reader.bytes(length)?.to_vec());
+                    messages.push(Decoded::of(reader.bytes(length)?.to_vec()));
                 }
                 Ok(messages)
             }
@@ -383,7 +384,7 @@ impl Unpacker {
         }
     }
 
-    fn columns(&mut self, mut work: u64, payload: &[u8]) -> Result<Vec<Vec<u8>>, Damaged> {
+    fn columns(&mut self, mut work: u64, payload: &[u8]) -> Result<Vec<Decoded>, Damaged> {
         let mut reader = Reader(payload);
         let count = reader.number()?;
         let mut lengths = Vec::new();

@@ -18,6 +18,7 @@
 
 use std::borrow::Cow;
 
+use super::sums::{self, Interval, Sums};
 use super::walk;
 use crate::packed::{self, Damaged, MOST_ROWS, RawTable, Reader, put};
 use crate::steps;
@@ -38,6 +39,41 @@ enum Predictor {
     Nothing,
     Last,
     Mean,
+}
+
+impl Predictor {
+    /// Reads a row of a table, of which this many precede it in the run; `past` is by column the last
+    /// number, or the sum of all.
+    fn restore(
+        self,
+        count: u64,
+        past: &mut [u64],
+        numbers: &mut [u64],
+        values: &mut Reader<'_>,
+        differences: &mut Reader<'_>,
+    ) -> Result<(), Damaged> {
+        match (count, self) {
+            (0, _) | (_, Predictor::Nothing) => {
+                values.numbers(numbers)?;
+                past.copy_from_slice(numbers);
+            }
+            (_, Predictor::Last) => {
+                differences.numbers(numbers)?;
+                for (number, past) in numbers.iter_mut().zip(past) {
+                    *number = unfold(*number, *past);
+                    *past = *number;
+                }
+            }
+            (_, Predictor::Mean) => {
+                differences.numbers(numbers)?;
+                for (number, past) in numbers.iter_mut().zip(past) {
+                    *number = unfold(*number, mean(*past, count));
+                    *past = past.wrapping_add(*number);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 const PREDICTORS: [Predictor; 3] = [Predictor::Nothing, Predictor::Last, Predictor::Mean];
@@ -286,7 +322,7 @@ impl Past {
         match self.predictor {
             Predictor::Nothing => None,
             Predictor::Last => Some(*past),
-            Predictor::Mean => Some((past.wrapping_add(self.rows / 2)) / self.rows),
+            Predictor::Mean => Some(mean(*past, self.rows)),
         }
     }
 
@@ -303,6 +339,16 @@ impl Past {
     }
 }
 
+/// The mean of so many numbers of this sum.
+fn mean(sum: u64, count: u64) -> u64 {
+    let sum = sum.wrapping_add(count / 2);
+    // Of small numbers, a division takes half the time.
+    match (u32::try_from(sum), u32::try_from(count)) {
+        (Ok(sum), Ok(count)) => u64::from(sum / count),
+        _ => sum / count,
+    }
+}
+
 /// Maps a difference to an unsigned number; small differences of either sign give small numbers.
 fn fold(number: u64, predicted: u64) -> u64 {
     let difference = number.wrapping_sub(predicted) as i64;
@@ -314,8 +360,35 @@ fn unfold(folded: u64, predicted: u64) -> u64 {
     predicted.wrapping_add(difference as u64)
 }
 
-/// The names of the sections that are wanted of snapshots; `None` stands for all.
-pub type Wanted = Option<Vec<&'static str>>;
+/// What is wanted of snapshots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The names of their sections; `None` stands for all.
+    pub sections: Option<Vec<&'static str>>,
+    /// Which of them are added, if components alone are wanted.
+    pub sums: Option<Sums>,
+}
+
+/// A decoded message, or one for several snapshots that are added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decoded {
+    pub(super) bytes: Vec<u8>,
+    /// Number of messages that it stands for.
+    pub(super) messages: usize,
+    /// The head of a sum; in the bytes is that of the first.
+    pub(super) sum: Option<Interval>,
+}
+
+impl Decoded {
+    /// As it was encoded.
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        Decoded {
+            bytes,
+            messages: 1,
+            sum: None,
+        }
+    }
+}
 
 /// The decoded messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -337,12 +410,16 @@ struct Place {
     /// Indices of its run and in that.
     run: usize,
     table: usize,
+    /// Whether it is added to those of other snapshots.
+    is_added: bool,
 }
 
 /// A message without its tables.
 struct Skeleton<'a> {
     bytes: Cow<'a, [u8]>,
     places: Vec<Place>,
+    /// The head of a snapshot that may be added to others.
+    interval: Option<Interval>,
 }
 
 impl Skeleton<'_> {
@@ -352,6 +429,13 @@ impl Skeleton<'_> {
         let Some(found) = walk::sections(&self.bytes, &offsets) else {
             return;
         };
+        let interval = Interval::of(&found);
+        let added = found.of_cost.iter();
+        for (_, table) in added.filter(|(name, _)| sums::TABLES.contains(name)) {
+            if let Some(place) = self.places.get_mut(*table) {
+                place.is_added = true;
+            }
+        }
         let is_wanted = |name: &[u8]| wanted.iter().any(|wanted| wanted.as_bytes() == name);
         let (kept, rest) = {
             let all = found.all.into_iter();
@@ -373,18 +457,41 @@ impl Skeleton<'_> {
             self.places.drain(tables);
         }
         self.bytes = bytes.into();
+        self.interval = interval;
+    }
+
+    /// The tables that are added to those of other snapshots.
+    fn added(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.is_added)
+    }
+
+    /// Whether it and the next one are snapshots with tables of the same shapes, to be added.
+    fn is_added_to(&self, next: &Self, sums: &Sums) -> bool {
+        let (Some(own), Some(others)) = (&self.interval, &next.interval) else {
+            return false;
+        };
+        let is_next = |(own, next): (&Place, &Place)| {
+            (own.index, own.run, own.table + 1) == (next.index, next.run, next.table)
+        };
+        sums.has_both(own, others)
+            && self.added().count() == sums::TABLES.len()
+            && next.added().count() == sums::TABLES.len()
+            && self.added().zip(next.added()).all(is_next)
     }
 }
 
 /// Consecutive tables of one shape at one position, being decoded.
 struct Run<'a> {
     shape: TableShape,
-    tables: usize,
+    /// For each table, the first one of those it is added to, or itself.
+    targets: Vec<usize>,
+    /// Whether all of them are tables that are added.
+    is_added: bool,
     /// The mode of each row that is not absent.
     modes: &'a [u8],
     /// Number of values of a table, without rows of mode 0.
     width: usize,
-    /// Those of each table, one table after the other.
+    /// Those of each table, one table after the other; what is added to another is 0.
     values: Vec<u64>,
 }
 
@@ -392,32 +499,70 @@ impl<'a> Run<'a> {
     fn of(shape: TableShape) -> Self {
         Run {
             shape,
-            tables: 0,
+            targets: Vec::new(),
+            is_added: true,
             modes: &[],
             width: 0,
             values: Vec::new(),
         }
     }
 
-    /// Decodes all rows of all tables.
+    /// Decodes the rows of all tables; of those that are added, only these if they are given.
     fn decode(
         &mut self,
+        wanted: Option<&[bool]>,
         values: &mut Reader<'_>,
         differences: &mut Reader<'_>,
     ) -> Result<(), Damaged> {
+        let mut is_wanted = vec![true; self.shape.lengths.len()];
+        if let Some(wanted) = wanted.filter(|_| self.is_added) {
+            for (row, wanted) in is_wanted.iter_mut().zip(wanted) {
+                *row = *wanted;
+            }
+            packed::mark_parts(&self.shape.rest, &mut is_wanted)?;
+        }
         let rows = self.shape.lengths.iter().flatten().zip(self.modes);
         self.width = rows
             .map(|(length, &mode)| if mode == 0 { 0 } else { *length })
             .sum();
-        self.values = vec![0; self.width * self.tables];
-        let mut begin = 0;
-        for (&length, &mode) in self.shape.lengths.iter().flatten().zip(self.modes) {
-            if length > 0 && mode > 0 {
-                let tables = self.values.chunks_exact_mut(self.width);
-                let rows = tables.map(|table| &mut table[begin..begin + length]);
-                decode_rows(rows, length, mode - 1, values, differences)?;
-                begin += length;
+        self.values = vec![0; self.width * self.targets.len()];
+        let (mut begin, mut past, mut numbers) = (0, Vec::new(), Vec::new());
+        let rows = self.shape.lengths.iter().zip(is_wanted);
+        let rows = rows.filter_map(|(length, is_wanted)| Some(((*length)?, is_wanted)));
+        for ((length, is_wanted), &mode) in rows.zip(self.modes) {
+            if length == 0 || mode == 0 {
+                continue;
             }
+            let predictor = *PREDICTORS.get(usize::from((mode - 1) / 2)).ok_or(Damaged)?;
+            if !is_wanted {
+                let all = length * self.targets.len();
+                let firsts = match predictor {
+                    Predictor::Nothing => all,
+                    Predictor::Last | Predictor::Mean => length,
+                };
+                values.skip(firsts)?;
+                differences.skip(all - firsts)?;
+                begin += length;
+                continue;
+            }
+            let by_index = mode % 2 == 0;
+            // By column, the last number or the sum.
+            past.clear();
+            past.resize(length, 0);
+            numbers.resize(length, 0);
+            for (count, &target) in (0..).zip(&self.targets) {
+                predictor.restore(count, &mut past, &mut numbers, values, differences)?;
+                if by_index {
+                    for number in &mut numbers {
+                        *number = steps::number(*number).ok_or(Damaged)?;
+                    }
+                }
+                let sums = &mut self.values[self.width * target + begin..][..length];
+                for (sum, number) in sums.iter_mut().zip(&numbers) {
+                    *sum = sum.saturating_add(*number);
+                }
+            }
+            begin += length;
         }
         Ok(())
     }
@@ -462,7 +607,7 @@ pub(super) fn decode<'a>(
     mut open: impl FnMut(usize) -> Result<Cow<'a, [u8]>, Damaged>,
     mut work: u64,
     form: &Form,
-) -> Result<Vec<Vec<u8>>, Damaged> {
+) -> Result<Vec<Decoded>, Damaged> {
     let mut spend = |more: u64| -> Result<(), Damaged> {
         work = work.checked_sub(more).ok_or(Damaged)?;
         Ok(())
@@ -489,23 +634,47 @@ pub(super) fn decode<'a>(
             let run = runs.len().checked_sub(1).ok_or(Damaged)?;
             let of = &mut runs[run];
             spend(of.shape.work())?;
+            let table = of.targets.len();
             places.push(Place {
                 offset,
                 index,
                 run,
-                table: of.tables,
+                table,
+                is_added: false,
             });
-            of.tables += 1;
+            of.targets.push(table);
         }
         let bytes = reader.bytes(length)?.into();
-        let mut message = Skeleton { bytes, places };
-        if let Form::Quick(Some(wanted)) = form {
-            message.keep(wanted);
+        let mut message = Skeleton {
+            bytes,
+            places,
+            interval: None,
+        };
+        if let Form::Quick(Wanted {
+            sections: Some(sections),
+            ..
+        }) = form
+        {
+            message.keep(sections);
         }
         for place in &message.places {
             is_needed[place.index] = true;
+            runs[place.index][place.run].is_added &= place.is_added;
         }
         messages.push(message);
+    }
+    let sums = match form {
+        Form::Quick(Wanted { sums, .. }) => sums.as_ref(),
+        Form::Same => None,
+    };
+    let groups = groups(&messages, sums);
+    let rows = sums.and_then(|sums| sums.rows.as_deref());
+    for group in &groups {
+        let (first, others) = group.split_at(1);
+        let added = |next| first[0].added().zip(Skeleton::added(next));
+        for (place, own) in others.iter().flat_map(added) {
+            runs[own.index][own.run].targets[own.table] = place.table;
+        }
     }
     let mut modes = Reader(&modes);
     for (index, runs) in runs.iter_mut().enumerate() {
@@ -518,54 +687,39 @@ pub(super) fn decode<'a>(
         let (values, differences) = (open(2 + 2 * index)?, open(3 + 2 * index)?);
         let (mut values, mut differences) = (Reader(&values), Reader(&differences));
         for run in runs {
-            run.decode(&mut values, &mut differences)?;
+            run.decode(rows, &mut values, &mut differences)?;
         }
     }
     let mut scratch = Vec::new();
-    messages
-        .into_iter()
-        .map(|Skeleton { bytes, places }| {
-            let mut message = Vec::with_capacity(2 * bytes.len());
-            let mut at = 0;
-            for place in places {
-                message.extend_from_slice(bytes.get(at..place.offset).ok_or(Damaged)?);
-                at = place.offset;
-                let run = &runs[place.index][place.run];
-                run.put(place.table, form, &mut scratch, &mut message);
-            }
-            message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);
-            Ok(message)
+    let decoded = groups.into_iter().map(|group| {
+        let Skeleton { bytes, places, .. } = &group[0];
+        let mut message = Vec::with_capacity(2 * bytes.len());
+        let mut at = 0;
+        for place in places {
+            message.extend_from_slice(bytes.get(at..place.offset).ok_or(Damaged)?);
+            at = place.offset;
+            let run = &runs[place.index][place.run];
+            run.put(place.table, form, &mut scratch, &mut message);
+        }
+        message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);
+        let heads = group.iter().filter_map(|own| own.interval.as_ref());
+        Ok(Decoded {
+            bytes: message,
+            messages: group.len(),
+            sum: sums::joined(heads).filter(|_| group.len() > 1),
         })
-        .collect()
+    });
+    decoded.collect()
 }
 
-/// Decodes a row of each table of a run.
-fn decode_rows<'a>(
-    rows: impl Iterator<Item = &'a mut [u64]>,
-    length: usize,
-    mode: u8,
-    values: &mut Reader<'_>,
-    differences: &mut Reader<'_>,
-) -> Result<(), Damaged> {
-    let predictor = *PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
-    let by_index = mode % 2 == 1;
-    let mut past = Past::new(predictor);
-    past.columns.reserve(length);
-    for row in rows {
-        for (column, value) in row.iter_mut().enumerate() {
-            let number = match past.predict(column) {
-                None => values.number()?,
-                Some(predicted) => unfold(differences.number()?, predicted),
-            };
-            past.add(column, number);
-            *value = match by_index {
-                true => steps::number(number).ok_or(Damaged)?,
-                false => number,
-            };
-        }
-        past.end_row();
-    }
-    Ok(())
+/// Consecutive messages that are read as one; most are alone.
+fn groups<'a, 'b>(messages: &'a [Skeleton<'b>], sums: Option<&Sums>) -> Vec<&'a [Skeleton<'b>]> {
+    let intervals = messages.iter().filter_map(|own| own.interval.as_ref());
+    let sums = sums.filter(|_| sums::is_in_order(intervals));
+    let is_one = |one: &Skeleton<'_>, next: &Skeleton<'_>| {
+        sums.is_some_and(|sums| one.is_added_to(next, sums))
+    };
+    messages.chunk_by(is_one).collect()
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use serde::Serialize;
 use super::ahead::{Ahead, Decoded, Opened};
 use super::block::{BlockHead, HEAD_BYTES, MARKER, Unpacker};
 use super::checksums::{PrefixChecksums, STEP};
-use super::columns::Wanted;
+use super::columns::{self, Wanted};
 use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
-use crate::codec::{self, ServerMessage};
+use crate::codec::ServerMessage;
 use crate::packed::Damaged;
 
 /// How often a byte of a file is processed, at most and on average: once for searching, once for
@@ -115,7 +115,7 @@ struct Unread {
 #[derive(Debug)]
 enum Messages {
     /// Decoded when they are taken.
-    Here(std::vec::IntoIter<Vec<u8>>),
+    Here(std::vec::IntoIter<columns::Decoded>),
     /// Decoded on another thread.
     Ahead(Opened),
 }
@@ -123,10 +123,7 @@ enum Messages {
 impl Messages {
     fn next(&mut self) -> Option<Result<Decoded, Damaged>> {
         match self {
-            Messages::Here(messages) => {
-                let message = messages.next()?;
-                Some(Ok((message.len(), codec::decode(&message).ok())))
-            }
+            Messages::Here(messages) => Some(Ok(Decoded::of(&messages.next()?))),
             Messages::Ahead(opened) => opened.recv().ok(),
         }
     }
@@ -179,10 +176,10 @@ impl<R: Read> LogReader<R> {
     }
 
     /// Decodes on all CPUs, some blocks ahead of the one being read, if the system allows threads.
-    /// Damage is then found ahead, too. Of snapshots only these sections are decoded; without
-    /// threads, they may have others.
-    pub fn read_ahead(&mut self, sections: Wanted) {
-        self.ahead = Ahead::start(sections);
+    /// Damage is then found ahead, too. Of snapshots only what is wanted is decoded; without
+    /// threads, they may have more.
+    pub fn read_ahead(&mut self, wanted: &Wanted) {
+        self.ahead = Ahead::start(wanted);
     }
 
     /// The source; a part of it may have been read ahead.
@@ -416,8 +413,12 @@ impl<R: Read> LogReader<R> {
             }
             let block = self.blocks.front_mut()?;
             match block.messages.next() {
-                Some(Ok((bytes, message))) => {
-                    block.taken += 1;
+                Some(Ok(Decoded {
+                    bytes,
+                    messages,
+                    message,
+                })) => {
+                    block.taken += messages;
                     self.offset = block.offset;
                     self.counts.message_bytes += bytes as u64;
                     if message.is_some() {

@@ -72,8 +72,14 @@ fn pass(bytes: &[u8], at: &mut usize) -> Option<usize> {
 /// The sections of a snapshot's message from which tables were removed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Sections<'a> {
+    /// `sequence`, `time_unix_ns` and `interval_ns`, as far as they precede the sections.
+    pub(super) numbers: [Option<u64>; 3],
+    /// `cpus`, as they are encoded, likewise.
+    pub(super) cpus: Option<&'a [u8]>,
     /// The head of their map.
     pub(super) head: Range<usize>,
+    /// The tables of networking's cost: names and indices.
+    pub(super) of_cost: Vec<(&'a [u8], usize)>,
     /// Name, bytes, and indices of the tables of each.
     pub(super) all: Vec<(&'a [u8], Range<usize>, Range<usize>)>,
 }
@@ -90,24 +96,56 @@ pub(super) fn sections<'a>(bytes: &'a [u8], tables: &[usize]) -> Option<Sections
     if walk.map()? != 1 || walk.text()? != b"snapshot" {
         return None;
     }
+    let (mut numbers, mut cpus) = ([None; 3], None);
     for _ in 0..walk.map()? {
-        if walk.text()? != b"sections" {
+        let name = walk.text()?;
+        let from = walk.at;
+        if name != b"sections" {
             walk.skip()?;
+            let value = bytes.get(from..walk.at)?;
+            match name {
+                b"sequence" => numbers[0] = number(value),
+                b"time_unix_ns" => numbers[1] = number(value),
+                b"interval_ns" => numbers[2] = number(value),
+                b"cpus" => cpus = Some(value),
+                _ => {}
+            }
             continue;
         }
         let begin = walk.at;
         let count = walk.map()?;
         let head = begin..walk.at;
-        let mut all = Vec::new();
+        let (mut all, mut of_cost) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let (from, first) = (walk.at, walk.passed);
             let name = walk.text()?;
-            walk.skip()?;
+            match name {
+                b"cost" => of_cost = walk.tables()?,
+                _ => walk.skip()?,
+            }
             all.push((name, from..walk.at, first..walk.passed));
         }
-        return Some(Sections { head, all });
+        return Some(Sections {
+            numbers,
+            cpus,
+            head,
+            of_cost,
+            all,
+        });
     }
     None
+}
+
+/// An unsigned number; `None` if the bytes are none.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let (tag, rest) = bytes.split_first()?;
+    match (tag, rest.len()) {
+        (0..=0x7f, 0) => Some(u64::from(*tag)),
+        (0xcc, 1) | (0xcd, 2) | (0xce, 4) | (0xcf, 8) => {
+            Some(rest.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
+        }
+        _ => None,
+    }
 }
 
 struct Walk<'a, 'b> {
@@ -133,6 +171,19 @@ impl<'a> Walk<'a, '_> {
         let is_text = matches!(self.bytes.get(from)?, 0xa0..=0xbf);
         pass(self.bytes, &mut self.at)?;
         self.bytes.get(from + 1..self.at).filter(|_| is_text)
+    }
+
+    /// Passes over a map; its values that are tables, with their names and indices.
+    fn tables(&mut self) -> Option<Vec<(&'a [u8], usize)>> {
+        let mut found = Vec::new();
+        for _ in 0..self.map()? {
+            let (name, table) = (self.text()?, self.passed);
+            self.skip()?;
+            if self.passed == table + 1 {
+                found.push((name, table));
+            }
+        }
+        Some(found)
     }
 
     fn skip(&mut self) -> Option<()> {

@@ -46,6 +46,22 @@ fn table_with_sums() -> impl Strategy<Value = (Rows, Vec<(usize, Vec<usize>)>)> 
 
 proptest! {
     #[test]
+    fn integers_are_read_together_and_passed_over_as_one_by_one(
+        all in prop::collection::vec(prop_oneof![3 => 0_u64..128, 1 => any::<u64>()], 0..60),
+        passed in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = Vec::new();
+        all.iter().for_each(|&number| put(&mut bytes, number));
+        let passed = passed.index(all.len() + 1);
+        let mut reader = Reader(&bytes);
+        prop_assert_eq!(reader.skip(passed), Ok(()));
+        let mut rest = vec![0; all.len() - passed];
+        prop_assert_eq!(reader.numbers(&mut rest), Ok(()));
+        prop_assert_eq!(rest, &all[passed..]);
+        prop_assert_eq!(reader.skip(1), Err(Damaged));
+    }
+
+    #[test]
     fn a_table_comes_back(rows: Vec<Option<Vec<u64>>>) {
         prop_assert_eq!(unpack_any(&packed(&rows)), Ok(rows));
     }

@@ -2,15 +2,39 @@
 
 use proptest::prelude::*;
 
+use super::super::ahead::Decoded;
 use super::*;
 use crate::codec::{self, ServerMessage};
+use crate::component::COMPONENTS;
 use crate::fixture;
 use crate::packed::{Packed, pack, unpack};
 use crate::snapshot::Snapshot;
 
 fn decode(streams: &[Vec<u8>], work: u64, form: &Form) -> Result<Vec<Vec<u8>>, Damaged> {
     let open = |index| Ok(Cow::from(streams.get(index).ok_or(Damaged)?));
-    super::decode(streams.len(), open, work, form)
+    let decoded = super::decode(streams.len(), open, work, form)?;
+    Ok(decoded.into_iter().map(|own| own.bytes).collect())
+}
+
+/// The form of these sections alone.
+fn only(sections: &[&'static str]) -> Form {
+    Form::Quick(Wanted {
+        sections: Some(sections.to_vec()),
+        sums: None,
+    })
+}
+
+/// The form of sums over steps of so many intervals, of these rows.
+fn summed(intervals: u64, rows: Option<Vec<bool>>) -> Form {
+    Form::Quick(Wanted {
+        sections: Some(vec!["cost"]),
+        sums: Some(Sums {
+            step_ns: intervals * 500_000_000,
+            after_unix_ns: 0,
+            until_unix_ns: u64::MAX,
+            rows,
+        }),
+    })
 }
 
 /// A table of a few rows, most of them similar.
@@ -52,7 +76,7 @@ proptest! {
     fn quickly_read_tables_have_the_same_values(tables in prop::collection::vec(table(), 0..12)) {
         let messages: Vec<Vec<u8>> = tables.iter().map(|own| codec::encode(own).unwrap()).collect();
         let columns = encode(&messages);
-        let quick = decode(&columns.streams, columns.work, &Form::Quick(None)).unwrap();
+        let quick = decode(&columns.streams, columns.work, &Form::Quick(Wanted::default())).unwrap();
         prop_assert_eq!(quick.len(), messages.len());
         for (quick, table) in quick.iter().zip(&tables) {
             let quick: Packed = codec::decode(quick).unwrap();
@@ -65,8 +89,7 @@ proptest! {
         let messages: Vec<_> = intervals.iter().map(|own| codec::encode_snapshot(own).unwrap()).collect();
         let columns = encode(&messages);
         for wanted in [vec!["modes"], vec!["own", "cost"], vec![]] {
-            let form = Form::Quick(Some(wanted.clone()));
-            let found = decode(&columns.streams, columns.work, &form).unwrap();
+            let found = decode(&columns.streams, columns.work, &only(&wanted)).unwrap();
             prop_assert_eq!(found.len(), intervals.len());
             for (found, interval) in found.iter().zip(&intervals) {
                 let mut left = interval.clone();
@@ -77,6 +100,39 @@ proptest! {
                 prop_assert_eq!(codec::decode::<ServerMessage>(found).unwrap(), message);
             }
         }
+    }
+
+    #[test]
+    fn the_intervals_of_a_step_as_one_have_the_sums_of_their_components(
+        length in 0_u64..12,
+        intervals in 1_u64..6,
+        wanted in prop::option::of(prop::collection::vec(any::<bool>(), COMPONENTS.len())),
+    ) {
+        let each: Vec<Snapshot> = (1..=length).map(fixture::measured).collect();
+        let messages: Vec<_> = each.iter().map(|own| codec::encode_snapshot(own).unwrap()).collect();
+        let columns = encode(&messages);
+        let open = |index: usize| Ok(Cow::from(&columns.streams[index]));
+        let found = super::decode(columns.streams.len(), open, columns.work, &summed(intervals, wanted.clone())).unwrap();
+        let mut left = each.into_iter();
+        for decoded in &found {
+            let mut sum = left.next().unwrap();
+            left.by_ref().take(decoded.messages - 1).for_each(|own| sum.add(&own));
+            let Some(ServerMessage::Snapshot(found)) = Decoded::of(decoded).message else {
+                panic!("no snapshot");
+            };
+            let head = |own: &Snapshot| (own.sequence, own.time_unix_ns, own.interval_ns, own.cpus.clone());
+            prop_assert_eq!(head(&found), head(&sum));
+            let (found, sum) = (found.cost(), sum.cost());
+            let is_wanted = |row: &usize| wanted.as_ref().is_none_or(|wanted| wanted[*row]);
+            for row in (0..COMPONENTS.len()).filter(is_wanted) {
+                prop_assert_eq!(found.cpu_ns(row), sum.cpu_ns(row));
+                prop_assert_eq!(found.samples_of(row), sum.samples_of(row));
+                prop_assert_eq!(found.entries_of(row), sum.entries_of(row));
+            }
+        }
+        prop_assert_eq!(left.next(), None);
+        // As many as fit are one.
+        prop_assert!(found.len() as u64 <= 2 + length / intervals);
     }
 
     #[test]
@@ -92,7 +148,9 @@ proptest! {
             }
         }
         // It must not panic.
-        let _ = decode(&streams, 4 * work, &Form::Quick(Some(vec!["cost"])));
+        let _ = decode(&streams, 4 * work, &only(&["cost"]));
+        let _ = decode(&streams, 4 * work, &summed(3, None));
+        let _ = decode(&streams, 4 * work, &summed(3, Some(vec![false, true])));
         if let Ok(messages) = decode(&streams, 4 * work, &Form::Same) {
             let bytes: usize = messages.iter().map(Vec::len).sum();
             prop_assert!(bytes as u64 <= 80 * work);

@@ -70,7 +70,7 @@ impl DigestBuilder {
         }
         let mut snapshots = Vec::new();
         for message in self.unpacker.messages(head, payload).ok()? {
-            match codec::decode(&message).ok()? {
+            match codec::decode(&message.bytes).ok()? {
                 ServerMessage::Snapshot(snapshot) => snapshots.push(*snapshot),
                 // Readers of these read every block.
                 ServerMessage::Stacks(_) | ServerMessage::Bye(_) => {}

@@ -273,6 +273,7 @@ impl Digest {
         let cover = Coverage::of(&mut reader)?;
         let kind = reader.bytes(1)?[0];
         let messages = unpacker.unpack(kind, head.work(), reader.0)?;
+        let messages: Vec<Vec<u8>> = messages.into_iter().map(|own| own.bytes).collect();
         let [beginning, sum, tables @ ..] = messages.as_slice() else {
             return Err(Damaged);
         };

@@ -187,11 +187,11 @@ impl Events {
         }
     }
 
-    /// Decodes messages on all CPUs, ahead of the reader, and of snapshots only these sections.
+    /// Decodes messages on all CPUs, ahead of the reader, and of snapshots only what is wanted.
     #[must_use]
-    pub fn ahead(mut self, sections: Wanted) -> Self {
+    pub fn ahead(mut self, wanted: &Wanted) -> Self {
         if let Reader::Messages(reader) = &mut self.reader {
-            reader.read_ahead(sections);
+            reader.read_ahead(wanted);
         }
         self
     }

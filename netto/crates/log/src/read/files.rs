@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use metrics_common::Info;
 use metrics_common::log::LogIndex;
 
 use super::decoder::Event;
@@ -23,13 +24,14 @@ pub struct Files {
 }
 
 /// A file that holds an interval.
-#[derive(Debug)]
-struct KnownFile {
-    path: PathBuf,
+#[derive(Debug, Clone)]
+pub(super) struct KnownFile {
+    pub(super) path: PathBuf,
     /// End and beginning of its first interval, nanoseconds since the Unix epoch.
-    first_end_unix_ns: u64,
-    first_begin_unix_ns: u64,
-    hostname: Option<String>,
+    pub(super) first_end_unix_ns: u64,
+    pub(super) first_begin_unix_ns: u64,
+    /// The description of its first interval; `None` if that is lost.
+    pub(super) info: Option<Arc<Info>>,
 }
 
 impl Files {
@@ -58,15 +60,15 @@ impl Files {
         let mut named = files
             .files
             .iter()
-            .filter_map(|file| Some((file.path.display(), file.hostname.as_deref()?)));
+            .filter_map(|file| Some((file.path.display(), &file.info.as_ref()?.hostname)));
         if let Some((first_path, first)) = named.next()
             && let Some((other_path, other)) = named.find(|(_, other)| *other != first)
         {
             return Err(SeriesError::DifferentHosts {
                 first_path: first_path.to_string(),
-                first: first.to_owned(),
+                first: first.clone(),
                 other_path: other_path.to_string(),
-                other: other.to_owned(),
+                other: other.clone(),
             });
         }
         files.read_bytes.store(0, Ordering::Relaxed);
@@ -92,7 +94,7 @@ impl Files {
                 path: path.to_owned(),
                 first_end_unix_ns: first.time_unix_ns,
                 first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),
-                hostname: info.map(|info| info.hostname.clone()),
+                info: info.cloned(),
             });
         }
         Err("holds no interval".to_owned())
@@ -151,8 +153,7 @@ impl Files {
     }
 
     fn read(&self, span: Span, by_digests: bool) -> Series {
-        let files = self.files.iter();
-        let files = files.map(|known| (known.path.clone(), known.first_end_unix_ns));
+        let files = self.files.iter().cloned();
         let findings = Findings {
             problems: self.problems.clone(),
             ..Findings::default()

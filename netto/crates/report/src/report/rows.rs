@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::civil::Date;
+use metrics_common::log::step_number;
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
@@ -15,7 +16,7 @@ use netto_questions::times;
 
 use super::Format;
 use super::row_writer::Writer;
-use super::source::Source;
+use super::source::{Source, with_parts};
 use crate::output::Output;
 
 /// The table that is exported unless another one is named.
@@ -109,7 +110,7 @@ impl<'a> Export<'a> {
             wanted: HashSet::new(),
         };
         let mut step = Step::new(self.step_ns);
-        let findings = source.for_each_with(self.sections.clone(), |entry| {
+        let each = |entry| {
             match entry {
                 SeriesItem::Described(info) => {
                     // The sum of an open step is in terms of the earlier description.
@@ -126,7 +127,15 @@ impl<'a> Export<'a> {
                 SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
             }
             Ok(())
-        })?;
+        };
+        let sections = self.sections.clone();
+        let is_of_components = self.tables.iter().all(|table| table.name == USUAL);
+        let findings = match self.step_ns.filter(|_| is_of_components) {
+            Some(step_ns) => {
+                source.for_each_of_components(sections, step_ns, self.component, each)?
+            }
+            None => source.for_each_with(sections, each)?,
+        };
         if let Some(sum) = step.end() {
             rows.interval(&sum)?;
         }
@@ -234,7 +243,7 @@ impl Rows<'_> {
             }
         }
         if let Some(component) = self.component {
-            self.wanted = with_parts(&info, component);
+            self.wanted = with_parts(&info.components, component);
         }
         self.info = Some(info);
         Ok(())
@@ -305,24 +314,6 @@ impl Rows<'_> {
     }
 }
 
-/// The slugs of a component and of its parts.
-fn with_parts(info: &Info, component: &str) -> HashSet<String> {
-    let mut wanted = HashSet::from([component.to_owned()]);
-    // A part may precede its whole; each round finds those one level deeper.
-    loop {
-        let known = wanted.len();
-        for own in &info.components {
-            let parent = own.parent.as_deref();
-            if parent.is_some_and(|parent| wanted.contains(parent)) {
-                wanted.insert(own.slug.clone());
-            }
-        }
-        if wanted.len() == known {
-            return wanted;
-        }
-    }
-}
-
 /// Adds the intervals of a step: those that end within a multiple of its length since the Unix epoch.
 struct Step {
     length_ns: Option<u64>,
@@ -340,7 +331,7 @@ impl Step {
 
     /// The number of the step in which an interval ends.
     fn number(length_ns: u64, snapshot: &Snapshot) -> u64 {
-        snapshot.time_unix_ns.saturating_sub(1) / length_ns
+        step_number(length_ns, snapshot.time_unix_ns)
     }
 
     /// Adds an interval; the step before, if it begins another one.
@@ -385,7 +376,7 @@ mod tests {
     #[test]
     fn a_component_brings_its_parts() {
         let info = fixture::info();
-        let wanted = with_parts(&info, "rx_softirq");
+        let wanted = with_parts(&info.components, "rx_softirq");
         assert!(wanted.contains("rx_softirq") && wanted.contains("gro"));
         assert!(!wanted.contains("network") && !wanted.contains("tx_syscall"));
     }

@@ -1,9 +1,10 @@
 //! The series of a report, and its host.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use metrics_common::Info;
+use metrics_common::{ComponentInfo, Info};
 
 use crate::progress::Progress;
 use netto_log::read::{Files, Findings, Series, SeriesItem};
@@ -33,7 +34,25 @@ impl Source<'_> {
         sections: Vec<&'static str>,
         each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
-        self.read(self.files.series(self.span).only(Some(sections)), each)
+        self.read(self.files.series(self.span).only(sections), each)
+    }
+
+    /// The same with intervals that may have only the CPU time of components, of the one with this
+    /// slug and its parts if there is one; those of a step may come as one.
+    pub(super) fn for_each_of_components(
+        &self,
+        sections: Vec<&'static str>,
+        step_ns: u64,
+        component: Option<&str>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Findings> {
+        let series = self.files.series(self.span).only(sections);
+        let series = series.summed(step_ns, |components| {
+            let wanted = with_parts(components, component?);
+            let rows = components.iter().map(|own| wanted.contains(&own.slug));
+            Some(rows.collect())
+        });
+        self.read(series, each)
     }
 
     /// The same for sums only: uses digests that lie entirely within the selection.
@@ -63,6 +82,24 @@ impl Source<'_> {
                 (entry, _) => each(entry),
             }
         })
+    }
+}
+
+/// The slugs of a component and of its parts.
+pub(super) fn with_parts(components: &[ComponentInfo], component: &str) -> HashSet<String> {
+    let mut wanted = HashSet::from([component.to_owned()]);
+    // A part may precede its whole; each round finds those one level deeper.
+    loop {
+        let known = wanted.len();
+        for own in components {
+            let parent = own.parent.as_deref();
+            if parent.is_some_and(|parent| wanted.contains(parent)) {
+                wanted.insert(own.slug.clone());
+            }
+        }
+        if wanted.len() == known {
+            return wanted;
+        }
     }
 }
 

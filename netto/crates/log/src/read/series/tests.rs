@@ -1,12 +1,13 @@
 //! Several files, or damaged ones, as one series.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::{LogBuilder, LogIndex, Part};
+use metrics_common::log::{LogBuilder, LogIndex, Part, step_number};
 use metrics_common::{COMPONENTS, Cost, Sections, fixture};
 
 use super::*;
@@ -82,7 +83,43 @@ fn read(paths: &[PathBuf], span: Span) -> (Vec<u64>, Findings) {
             ends.push(snapshot.time_unix_ns / SECOND);
         }
     }
+    for step_ns in [SECOND, 4 * SECOND, 60 * SECOND] {
+        let (each, _) = steps(Files::look(paths).unwrap().series(span), step_ns);
+        let summed = Files::look(paths).unwrap().series(span);
+        let summed = summed.only(vec!["cost"]).summed(step_ns, |components| {
+            Some(components.iter().map(|own| own.slug == "network").collect())
+        });
+        assert_eq!(steps(summed, step_ns), (each, series.findings().clone()));
+    }
     (ends, series.findings().clone())
+}
+
+/// By step: time of all intervals, and networking's.
+fn steps(mut series: Series, step_ns: u64) -> (BTreeMap<u64, (u64, u64)>, Findings) {
+    let mut steps = BTreeMap::new();
+    for entry in series.by_ref() {
+        if let SeriesItem::Interval(snapshot) = entry {
+            let step = step_number(step_ns, snapshot.time_unix_ns);
+            let (interval_ns, network_ns) = steps.entry(step).or_default();
+            *interval_ns += snapshot.interval_ns;
+            *network_ns += snapshot.cost().total_ns(0).unwrap_or(0);
+        }
+    }
+    (steps, series.findings().clone())
+}
+
+#[test]
+fn intervals_of_a_step_are_read_as_one_where_nothing_is_there_twice() {
+    let folder = Folder::new();
+    let paths = [
+        folder.log("a", &run(100, 101..=400)),
+        folder.log("b", &run(400, 401..=700)),
+    ];
+    read(&paths, Span::EVER);
+    let summed = Files::look(&paths).unwrap().series(Span::EVER);
+    let summed = summed.only(vec!["cost"]).summed(60 * SECOND, |_| None);
+    let is_interval = |entry: &SeriesItem| matches!(entry, SeriesItem::Interval(_));
+    assert!(summed.filter(is_interval).count() < 300);
 }
 
 #[test]
