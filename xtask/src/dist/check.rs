@@ -176,9 +176,15 @@ fn chart(dist: &Dist) -> Result<()> {
             .split("\n---\n")
             .partition(|part| part.contains("\nkind: ServiceMonitor"));
         // Kubernetes has no schema of an operator's kinds.
+        let policies = others
+            .iter()
+            .filter(|part| part.contains("\nkind: NetworkPolicy"))
+            .count();
+        let wanted = usize::from(!values.is_empty());
         ensure!(
-            own.len() == usize::from(!values.is_empty()),
-            "{name}: service monitors"
+            own.len() == wanted && policies == wanted,
+            "{name}: {} service monitors and {policies} network policies instead of {wanted}",
+            own.len()
         );
         let file = dist.out.join(format!("manifests-{name}.yaml"));
         fs::write(&file, others.join("\n---\n"))?;
