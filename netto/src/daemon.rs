@@ -42,6 +42,8 @@ use netto_pipeline::supervisor::{Failures, Part, Supervisor};
 use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use netto_questions::values::UNIX;
 use netto_sys::listener::{Listener, Place, listen_at};
+#[cfg(feature = "otlp")]
+use netto_sys::privileges::{self, Duty};
 use netto_sys::{descriptors, memory, system};
 
 mod service;
@@ -377,7 +379,8 @@ impl Prepared {
                 let is_here = self.replay.is_none() && !info.boot_id.is_empty();
                 let host_id = is_here.then(system::machine_id).flatten();
                 let host = (info.clone(), host_id);
-                OtlpLogger::launch(target, host, counted, catalogues, &supervisor)
+                let confine = || privileges::confine_to(Duty::Send);
+                OtlpLogger::launch(target, host, counted, catalogues, (&supervisor, confine))
             })
             .transpose()?;
         #[cfg(feature = "otlp")]

@@ -9,12 +9,17 @@ use metrics_common::{Availability, COMPONENTS, Info};
 
 use netto_analysis::found::FoundSymbols;
 use netto_analysis::sampler::{Choice, Sampler};
+use netto_questions::figures::plain;
 
 /// What will be measured and how, and what not and why.
 pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {
-    let mut out = format!(
-        "netto {} on {}: Linux {}, up to {} CPUs\n",
-        info.version, info.hostname, info.kernel, info.possible_cpus
+    let mut out = String::new();
+    line(
+        &mut out,
+        &format!(
+            "netto {} on {}: Linux {}, up to {} CPUs",
+            info.version, info.hostname, info.kernel, info.possible_cpus
+        ),
     );
     out.push_str("\nMeasured\n");
     for c in &info.components {
@@ -123,7 +128,8 @@ pub fn component_list(symbols: Result<&FoundSymbols, &str>, wanted: &[usize]) ->
         }
     }
     if let Err(reason) = symbols {
-        line(&mut out, &format!("\nSymbols are not shown: {reason}"));
+        out.push('\n');
+        line(&mut out, &format!("Symbols are not shown: {reason}"));
     }
     out
 }
@@ -157,9 +163,10 @@ fn functions_of(found: &FoundSymbols, component: usize, in_full: bool) -> Vec<St
     lines
 }
 
+/// Names and reasons may be others' words: a line of the report stays one.
 fn line(out: &mut String, text: &str) {
     // Writing to a String cannot fail.
-    let _ = writeln!(out, "{}", text.trim_end());
+    let _ = writeln!(out, "{}", plain(text.trim_end()));
 }
 
 #[cfg(test)]
@@ -210,6 +217,33 @@ mod tests {
             !measured.contains("Bridging") && missing.contains("Bridging"),
             "{report}"
         );
+    }
+
+    #[test]
+    fn a_check_of_a_hostile_host_commands_no_terminal_and_has_no_lines_of_others() {
+        let evil = "\u{1b}[2J\nall is well".to_owned();
+        let mut info = Info {
+            hostname: evil.clone(),
+            kernel: evil.clone(),
+            components: ComponentInfo::table(|_| Availability::missing(evil.clone())),
+            probes: vec![fixture::probe(&evil, "fentry", Some(&evil))],
+            instruments: vec![InstrumentInfo {
+                name: evil.clone(),
+                availability: Availability::missing(evil.clone()),
+            }],
+            notes: vec![evil.clone()],
+            ..info()
+        };
+        let honest = check_report(&self::info(), None).lines().count();
+        for told in [check_report(&info, None), component_list(Err(&evil), &[])] {
+            let is_odd = |c: char| c.is_control() && c != '\n';
+            assert!(
+                !told.contains(is_odd) && !told.contains("\nall is well"),
+                "{told}"
+            );
+        }
+        info.components = self::info().components;
+        assert_eq!(check_report(&info, None).lines().count(), honest);
     }
 
     #[test]

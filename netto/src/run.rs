@@ -21,6 +21,7 @@ use netto_hooks::SHARED_HOOKS;
 use netto_http::http;
 use netto_http::web_config::WebConfig;
 use netto_platform::Settings;
+use netto_questions::figures::plain_lines;
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
 use netto_sys::room::{self, Purpose};
@@ -371,5 +372,5 @@ fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
 
 /// Prints a report; a closed pipe behind `netto list | head` is not worth a word.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(plain_lines(text).as_bytes());
 }

@@ -11,6 +11,8 @@ use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use netto_questions::figures::plain;
+
 use crate::cli::LogLevel;
 
 /// Changes how much is logged, once logging is set up.
@@ -76,9 +78,14 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        // Messages name what others have made, and each must stay one line: the journal would take
+        // the next for one of its own, with any priority.
+        let mut text = String::new();
+        let whole = Writer::new(&mut text);
         let line = Format::default().with_ansi(false).with_target(false);
         if !self.are_for_journal {
-            return line.format_event(context, writer, event);
+            line.format_event(context, whole, event)?;
+            return writeln!(writer, "{}", plain(text.trim_end()));
         }
         let priority = match *event.metadata().level() {
             Level::ERROR => 3,
@@ -88,6 +95,49 @@ where
         };
         write!(writer, "<{priority}>")?;
         let line = line.without_time().with_level(false);
-        line.format_event(context, writer, event)
+        line.format_event(context, whole, event)?;
+        writeln!(writer, "{}", plain(text.trim_end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_is_named_in_it() {
+        for are_for_journal in [false, true] {
+            let written = Written::default();
+            let into = written.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_writer(move || into.clone())
+                .event_format(Lines { are_for_journal })
+                .finish();
+            tracing::subscriber::with_default(subscriber, || {
+                let name = "eth0\u{1b}[2J\n<3>all is lost";
+                tracing::warn!("{name} cannot be watched");
+            });
+            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.ends_with("cannot be watched\n"), "{text}");
+            assert!(!text.contains('\u{1b}'), "{text}");
+            assert_eq!(text.starts_with("<4>"), are_for_journal, "{text}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! `cargo xtask soak`: netto for a long time with everything that changes on a host, and a verdict.
 //!
-//! The root tests' program does it (`root soak …`); this builds that and netto.
+//! The root tests' program does it (`root soak …`); this builds that and netto, and judges its table.
 
+mod verdict;
+
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -12,7 +15,7 @@ use crate::{build, process, setup, vm};
 /// How long.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Minutes; the first five are no part of the verdict
+    /// Minutes; the growth of memory is judged from the 17th on
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=10_000))]
     minutes: u64,
 }
@@ -28,13 +31,21 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     setup::ensure(root, setup::Purpose::Bench)?;
     let netto = build::netto(root, build::Profile::Release)?;
     let tests = vm::root_tests(root)?;
-    let status = Command::new(tests)
-        .args(["soak", &options.minutes.to_string()])
-        .arg(root.join("target/soak"))
-        .env("NETTO_BINARY", netto)
-        .status()
-        .context("cannot start the root tests")?;
-    Ok(match status.success() {
+    let folder = root.join("target/soak");
+    let mut soak = Command::new(tests);
+    soak.args(["soak", &options.minutes.to_string()])
+        .arg(&folder)
+        .env("NETTO_BINARY", netto);
+    process::run(&mut soak)?;
+    let table = folder.join("soak.csv");
+    let text =
+        fs::read_to_string(&table).with_context(|| format!("cannot read {}", table.display()))?;
+    let verdict = verdict::Verdict::of(&text)?;
+    println!(
+        "{verdict}\n\nthe table and the drawing are in {}",
+        folder.display()
+    );
+    Ok(match verdict.is_good() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

@@ -118,6 +118,7 @@ pub const TABLE: &[Row] = &[
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
     root("limits::all_").long("a start for every number; limits:: starts for some of them"),
+    root("machine::").long("steps the clock and exhausts memory: in guests only").guest(),
     root("prometheus::a_minute").long("a minute, and a load that is even to one per cent"),
     root("fleet::a_thousand_").long(
         "minutes of a Prometheus with up to two million series, for figures; fleet::each_host_ has a few hosts",

@@ -22,7 +22,8 @@ tests! {
     flow_daemon::an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted ["ip"];
 }
 
-const PACKETS: u64 = 700;
+/// That a test sends.
+pub const PACKETS: u64 = 700;
 /// Of an agent's datagram, with the headers of IPv4 and UDP.
 const BYTES: u64 = 64 + 28;
 const PORT: u64 = 9;
@@ -40,7 +41,8 @@ pub fn number(value: &Value, name: &str) -> Result<u64> {
     number.with_context(|| format!("no {name} in {value}"))
 }
 
-fn send(wire: &Wire, packets: u64) -> Result<()> {
+/// Sends so many through the interface.
+pub fn send(wire: &Wire, packets: u64) -> Result<()> {
     let to = format!("{}:{PORT}", wire.nobody);
     let words = ["udp-count", &to, &packets.to_string()];
     traffic::agent_to_end(&wire.inside, &words).map(drop)

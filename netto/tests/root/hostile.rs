@@ -22,11 +22,11 @@ tests! {
 const ONLINE: &str = "sys/devices/system/cpu/online";
 
 /// `/proc` and `/sys` as they are, but for files of the test's own.
-struct Tree(TempDir);
+pub struct Tree(TempDir);
 
 impl Tree {
     /// With these files, below `proc` and `sys`, to be written by the test.
-    fn new(own: &[&str]) -> Result<Self> {
+    pub fn new(own: &[&str]) -> Result<Self> {
         let tree = Tree(tempfile::tempdir()?);
         for root in ["proc", "sys"] {
             let below: Vec<Vec<&str>> = own
@@ -44,7 +44,7 @@ impl Tree {
         Ok(tree)
     }
 
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) -> Result<()> {
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> Result<()> {
         let path = self.0.path().join(path);
         // Whole at once: a reader sees the old text or the new.
         let new = path.with_extension("new");
@@ -62,7 +62,7 @@ impl Tree {
         ]
     }
 
-    fn daemon(&self) -> Result<Daemon> {
+    pub fn daemon(&self) -> Result<Daemon> {
         let options = self.options();
         let mut arguments: Vec<&str> = options.iter().map(String::as_str).collect();
         arguments.extend(["--user-period", "50", "--frequency", "100"]);

@@ -51,7 +51,7 @@ impl Drop for Disk {
 }
 
 /// The numbers of the snapshots in an undamaged log, and the gaps that it records.
-fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
+pub fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
     let mut reader = LogReader::new(fs::File::open(path)?)?;
     let (mut sequences, mut gaps) = (Vec::new(), Vec::new());
     for message in reader.by_ref() {
@@ -88,7 +88,8 @@ fn says(daemon: &Daemon, words: &str) -> Result<()> {
     })
 }
 
-fn is_consecutive(sequences: &[u64]) -> bool {
+/// Whether no number is missing.
+pub fn is_consecutive(sequences: &[u64]) -> bool {
     sequences.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 

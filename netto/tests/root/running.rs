@@ -60,32 +60,62 @@ fn list() -> Result<()> {
 
 /// Rows of docs/SECURITY.md: who, with which capabilities, no_new_privs and seccomp.
 fn threads() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
-    let mut rows = BTreeMap::new();
-    for task in std::fs::read_dir(format!("/proc/{}/task", daemon.process.pid()))? {
-        // A thread may have ended.
-        let Ok(status) = std::fs::read_to_string(task?.path().join("status")) else {
-            continue;
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("x.netto");
+    // Nobody answers there.
+    let collector = format!("http://127.0.0.1:{}", child::free_port()?);
+    let daemon = Daemon::start(&[
+        "--log-file",
+        &log.to_string_lossy(),
+        "--otlp-endpoint",
+        &collector,
+    ])?;
+    let listing = || -> Result<BTreeMap<String, Vec<String>>> {
+        let mut rows = BTreeMap::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", daemon.process.pid()))? {
+            // A thread may have ended.
+            let Ok(status) = std::fs::read_to_string(task?.path().join("status")) else {
+                continue;
+            };
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.map_or("", str::trim).to_owned()
+            };
+            let [user, capabilities, privileges, seccomp] =
+                ["Uid:", "CapEff:", "NoNewPrivs:", "Seccomp:"].map(field);
+            let user = user
+                .split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let row = format!("{user} | `{capabilities}` | {privileges} | {seccomp}");
+            rows.entry(row)
+                .or_insert_with(Vec::new)
+                .push(field("Name:"));
+        }
+        Ok(rows)
+    };
+    // Each gives up what it does not need as it begins.
+    let rows = child::eventually(|| {
+        let rows = listing()?;
+        let of = |name: &str| {
+            let mut found = rows
+                .iter()
+                .filter(|(_, names)| names.iter().any(|one| one == name));
+            let row = found.next().map(|(row, _)| row.as_str());
+            row.filter(|_| found.next().is_none())
         };
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.map_or("", str::trim).to_owned()
-        };
-        let [user, capabilities, privileges, seccomp] =
-            ["Uid:", "CapEff:", "NoNewPrivs:", "Seccomp:"].map(field);
-        let user = user
-            .split_whitespace()
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let row = format!("{user} | `{capabilities}` | {privileges} | {seccomp}");
-        rows.entry(row)
-            .or_insert_with(Vec::new)
-            .push(field("Name:"));
-    }
+        let holds = |name, capabilities| of(name).is_some_and(|row| row.contains(capabilities));
+        let are_confined =
+            holds("netto-otlp", "`0000000000000000`") && holds("netto-log", "`0000000000000002`");
+        ensure!(
+            are_confined && rows.len() == 3,
+            "HTTP and OTLP, the log, and all others: {rows:#?}"
+        );
+        Ok(rows)
+    })?;
     println!("{rows:#?}");
     let page = include_str!("../../../docs/SECURITY.md");
-    ensure!(rows.len() == 2, "those that serve HTTP, and all others");
     for row in rows.keys() {
         ensure!(
             page.contains(&format!("| {row} |")),

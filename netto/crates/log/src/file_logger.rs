@@ -22,6 +22,7 @@ use crate::settings::LogSettings;
 use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 use netto_pipeline::trace_analyzer::StackSource;
+use netto_sys::privileges::{self, Duty};
 
 /// Snapshots that may wait to be encoded.
 const MAILBOX_MESSAGES: usize = 16;
@@ -126,7 +127,10 @@ impl FileLogger {
         );
         std::thread::Builder::new()
             .name("netto-log".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || {
+                privileges::confine_to(Duty::Write);
+                writer.run();
+            })
             .context("cannot start the thread that writes the log file")?;
         let logger = FileLogger {
             path,

@@ -11,6 +11,8 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use netto_questions::figures::plain_lines;
+
 use crate::args::{Mac, SendBy, SynthArgs};
 use crate::intake::Terms;
 use crate::kernel::{Interface, Sender, Way, is_initial_namespace, wake_exactly};
@@ -62,7 +64,7 @@ pub fn run(args: &SynthArgs) -> anyhow::Result<()> {
     };
     let text = match args.json {
         true => serde_json::to_string_pretty(&summary)? + "\n",
-        false => summary.to_string(),
+        false => plain_lines(&summary.to_string()),
     };
     // If nobody reads it, what was done is done.
     let _ = io::stdout().write_all(text.as_bytes());
@@ -166,7 +168,7 @@ fn say(text: &str) {
     } else {
         ""
     };
-    let _ = writeln!(io::stderr(), "{begin}{text}");
+    let _ = writeln!(io::stderr(), "{begin}{}", plain_lines(text));
 }
 
 /// An interface to send to.

@@ -45,7 +45,23 @@ impl Hook {
 /// A program attached to an interface. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct InterfaceLink {
-    _link: OwnedFd,
+    link: OwnedFd,
+    place: Option<String>,
+}
+
+impl InterfaceLink {
+    /// Whether the program is where it was attached: others may detach or replace it
+    /// (`bpftool link detach`, `BPF_LINK_UPDATE`).
+    pub fn is_in_place(&self) -> bool {
+        self.place == place(&self.link)
+    }
+}
+
+/// Program and interface of a link, as the kernel describes its descriptor.
+fn place(link: &OwnedFd) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", link.as_raw_fd())).ok()?;
+    let is_place = |line: &&str| line.starts_with("prog_id:") || line.starts_with("ifindex:");
+    Some(text.lines().filter(is_place).collect())
 }
 
 /// The index of an interface with Ethernet frames, in this process's network namespace.
@@ -90,5 +106,6 @@ pub fn attach(program: impl AsFd, interface: u32, hook: Hook) -> io::Result<Inte
     }
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let link = unsafe { OwnedFd::from_raw_fd(link) };
-    Ok(InterfaceLink { _link: link })
+    let place = place(&link);
+    Ok(InterfaceLink { link, place })
 }

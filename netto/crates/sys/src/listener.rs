@@ -1,7 +1,7 @@
 //! The socket that clients connect to: of an address, of a path with its permissions, or one that a
 //! service manager has opened.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -52,15 +52,71 @@ impl Listener {
 pub struct Place {
     path: PathBuf,
     identity: (u64, u64),
+    /// Released last.
+    _lock: Lock,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+        if there.is_ok_and(|there| identity(&there) == self.identity) {
             // What cannot be removed is taken for stale by the next start.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// A locked file beside a socket, as long as somebody listens or looks whether the socket is stale:
+/// of two that start at the same moment, the later would remove the new socket of the other.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    /// Locked until it is closed, after the file is gone.
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it; `None` if somebody else has it.
+    fn take(socket: &Path) -> anyhow::Result<Option<Lock>> {
+        let mut name = socket.as_os_str().to_owned();
+        name.push(".lock");
+        let path = PathBuf::from(name);
+        loop {
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .open(&path)
+                .with_context(|| format!("cannot open {}", path.display()))?;
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+                }
+                Ok(()) => {}
+            }
+            // Its owner may have removed it before it was locked here.
+            let there = fs::symlink_metadata(&path);
+            if there.is_ok_and(|there| {
+                file.metadata()
+                    .is_ok_and(|own| identity(&own) == identity(&there))
+            }) {
+                return Ok(Some(Lock { path, _file: file }));
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // What cannot be removed is locked anew by the next start.
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -74,6 +130,8 @@ pub fn listen_at(
     group: Option<&str>,
 ) -> anyhow::Result<(UnixListener, Place)> {
     let name = path.display();
+    let lock = Lock::take(path)?;
+    let lock = lock.with_context(|| is_taken(path))?;
     remove_stale(path)?;
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -93,7 +151,8 @@ pub fn listen_at(
     );
     let place = Place {
         path: path.to_owned(),
-        identity: (about.dev(), about.ino()),
+        identity: identity(&about),
+        _lock: lock,
     };
     let itself = format!("/proc/self/fd/{}", made.as_raw_fd());
     if let Some(group) = group {
@@ -129,15 +188,22 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() != ErrorKind::WouldBlock => {
             bail!("cannot see whether somebody listens on {name}: {error}")
         }
-        Ok(()) | Err(_) => bail!(
-            "somebody listens on {name}: another netto running? choose another path with --address"
-        ),
+        Ok(()) | Err(_) => bail!(is_taken(path)),
     }
+}
+
+fn is_taken(path: &Path) -> String {
+    format!(
+        "somebody listens on {}: another netto running? choose another path with --address",
+        path.display()
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::{UnixDatagram, UnixStream};
+    use std::sync::Barrier;
+    use std::thread;
 
     use super::*;
 
@@ -157,6 +223,34 @@ mod tests {
             // Somebody listens.
             assert!(said(&path).contains("--address"), "{}", said(&path));
             drop((listener, place));
+            assert_eq!(
+                fs::read_dir(folder.path()).unwrap().count(),
+                0,
+                "no lock either"
+            );
+        }
+    }
+
+    #[test]
+    fn of_those_that_start_at_the_same_moment_one_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        for _ in 0..100 {
+            drop(UnixListener::bind(&path).unwrap());
+            let start = Barrier::new(4);
+            let started: Vec<_> = thread::scope(|scope| {
+                let one = || {
+                    start.wait();
+                    listen_at(&path, 0o600, None)
+                };
+                let all = [0; 4].map(|_| scope.spawn(one));
+                all.map(|one| one.join().unwrap()).into()
+            });
+            assert_eq!(started.iter().filter(|one| one.is_ok()).count(), 1);
+            UnixStream::connect(&path).unwrap();
+            let others = started.iter().filter_map(|one| one.as_ref().err());
+            others.for_each(|error| assert!(error.to_string().contains("--address"), "{error:#}"));
+            drop(started);
             assert!(!path.exists());
         }
     }

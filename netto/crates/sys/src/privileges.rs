@@ -132,6 +132,31 @@ pub fn confine() -> Confinement {
     }
 }
 
+/// A thread that does one thing, for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Talks to others, and opens files that anybody may open (those of the resolver).
+    Send,
+    /// Writes files, also into folders of other users.
+    Write,
+}
+
+/// Takes from this thread, and those that it starts, what its duty does not need. What the kernel
+/// refuses is warned of.
+pub fn confine_to(duty: Duty) {
+    let needed = match duty {
+        Duty::Send => None,
+        Duty::Write => Some(Capability::CAP_DAC_OVERRIDE),
+    };
+    let confined = prctl::set_no_new_privs()
+        .map_err(Into::into)
+        .and_then(|()| keep(&needed.into_iter().collect()))
+        .and_then(|()| forbid_calls());
+    if let Err(error) = confined {
+        tracing::warn!("a thread keeps privileges that it does not need: {error:#}");
+    }
+}
+
 fn forbid_files() -> anyhow::Result<()> {
     let rules = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))?;
     let status = rules.create()?.restrict_self()?;
@@ -172,6 +197,20 @@ mod tests {
             }
         });
         outcome.join().unwrap();
+        for (duty, kept) in [
+            (Duty::Send, None),
+            (Duty::Write, Some(Capability::CAP_DAC_OVERRIDE)),
+        ] {
+            let held = caps::read(None, CapSet::Permitted).unwrap();
+            let confined = std::thread::spawn(move || {
+                confine_to(duty);
+                assert!(std::process::Command::new("true").status().is_err());
+                assert!(std::fs::File::open("/proc/self/status").is_ok());
+                caps::read(None, CapSet::Effective).unwrap()
+            });
+            let kept = kept.filter(|kept| held.contains(kept));
+            assert_eq!(confined.join().unwrap(), kept.into_iter().collect());
+        }
         // Other threads are as before.
         assert!(
             std::process::Command::new("true")

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use clap::Args;
 use netto_feature::values::in_range;
+use netto_questions::figures::plain_lines;
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::session::quieten_libbpf;
 use netto_sys::system::{Roots, monotonic_ns};
@@ -314,7 +315,7 @@ fn pause(has_ended: &AtomicBool, until: Instant) -> bool {
 
 /// Tells the user what is measured and how; if standard error is closed, nobody reads it.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", plain_lines(text));
 }
 
 /// What is added to the clock of the programs to have that of the day.

@@ -1,4 +1,5 @@
-//! The interfaces whose packets are counted: they may go and come back.
+//! The interfaces whose packets are counted: they may go and come back, and others may take netto's
+//! programs from them.
 
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::system::Roots;
@@ -52,12 +53,20 @@ impl Interfaces {
         Ok(interfaces)
     }
 
-    /// Detaches from those that are gone, and attaches to those that are there again.
+    /// Detaches from those that are gone, and attaches to those that are there again, or that others
+    /// have taken a program from.
     pub(crate) fn follow(&mut self, collector: &mut Collector) {
         for own in &mut self.all {
             let now = ethernet_index(&own.name, &self.roots.sys_root);
-            if own.index.is_some() && now.as_ref().ok() == own.index.as_ref() {
+            let is_there = own.index.is_some() && now.as_ref().ok() == own.index.as_ref();
+            if is_there && own.index.is_some_and(|index| collector.is_in_place(index)) {
                 continue;
+            }
+            if is_there {
+                tracing::warn!(
+                    "flows: somebody has detached or replaced netto's programs at {}; attaching them again",
+                    own.name
+                );
             }
             if let Some(before) = own.index.take() {
                 collector.detach_from(before);

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netto_sys::privileges::{self, Duty};
 
 /// Most addresses that have a name or are known to have none.
 pub(crate) const MOST_NAMES: usize = 4_096;
@@ -41,6 +42,7 @@ impl Names {
         let (questions, asked) = mpsc::sync_channel(QUEUE);
         let (answer, answers) = mpsc::channel();
         let run = move || {
+            privileges::confine_to(Duty::Send);
             for address in asked {
                 let name = look_up(address).filter(|name| is_host_name(name));
                 if answer.send((address, name)).is_err() {

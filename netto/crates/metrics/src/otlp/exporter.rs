@@ -39,7 +39,8 @@ pub struct OtlpLogger {
 }
 
 impl OtlpLogger {
-    /// Starts the exporter on two threads of its own, for these metrics of this host.
+    /// Starts the exporter on two threads of its own, for these metrics of this host. The one that
+    /// talks to others does `begin` first: there it gives up its privileges.
     ///
     /// # Errors
     /// If TLS is needed and this host has no trusted certificates, or no more threads can be
@@ -49,7 +50,7 @@ impl OtlpLogger {
         (info, host_id): (Arc<Info>, Option<String>),
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
         catalogues: Vec<Catalogue>,
-        supervisor: &Supervisor,
+        (supervisor, begin): (&Supervisor, fn()),
     ) -> anyhow::Result<(Arbiter, Addr<OtlpLogger>)> {
         if let Some(warning) = target.warning() {
             tracing::warn!("{warning}");
@@ -68,13 +69,14 @@ impl OtlpLogger {
             watch: supervisor.watch(Part::OtlpLogger),
         };
         tracing::info!("pushing metrics to {}", target.url);
-        sender::start(Sender {
+        let sender = Sender {
             client: sender::client(&target)?,
             target,
             channel,
             drops,
             watch: supervisor.watch(Part::OtlpLogger),
-        })?;
+        };
+        sender::start(sender, begin)?;
         let arbiter = Arbiter::new();
         let address = Self::start_in_arbiter(&arbiter.handle(), move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);

@@ -231,14 +231,17 @@ fn backoff(tries: u32, random: u64) -> Duration {
     half + half.mul_f64(random as f64 / u64::MAX as f64)
 }
 
-/// Starts the thread.
+/// Starts the thread, which does this first.
 ///
 /// # Errors
 /// If no more threads can be started.
-pub(super) fn start(sender: Sender) -> anyhow::Result<()> {
+pub(super) fn start(sender: Sender, begin: fn()) -> anyhow::Result<()> {
     std::thread::Builder::new()
         .name("netto-otlp".to_owned())
-        .spawn(move || sender.run())
+        .spawn(move || {
+            begin();
+            sender.run();
+        })
         .map(drop)
         .context("cannot start the thread that pushes metrics")
 }

@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use netto_log::read::{Files, SeriesItem};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
+use netto_questions::figures::plain;
 use netto_questions::times::{Moment, Wanted};
 
 mod commit;
@@ -144,7 +145,7 @@ pub fn run(args: &DiffArgs) -> Outcome {
         match condition.judge(&comparison) {
             // If standard error is closed, the exit code still tells.
             Judgement::Passed(what) => {
-                let _ = writeln!(std::io::stderr(), "not met: {what}");
+                let _ = writeln!(std::io::stderr(), "not met: {}", plain(&what));
             }
             Judgement::Failed(why) | Judgement::Unknown(why) => failed.push(why),
         }
@@ -195,9 +196,9 @@ fn side(
     drop(progress);
     let Ok(findings) = findings;
     for trouble in crate::report::troubles(&findings) {
-        let path = part.path.display();
+        let trouble = plain(&format!("{}: {trouble}", part.path.display()));
         // If standard error is closed, nobody reads warnings.
-        let _ = writeln!(std::io::stderr(), "warning: {path}: {trouble}");
+        let _ = writeln!(std::io::stderr(), "warning: {trouble}");
     }
     Ok(side)
 }

@@ -26,6 +26,7 @@ use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_pipeline::compression::gzip;
 use netto_pipeline::profile::Profile;
 use netto_questions::cpus::CpuSet;
+use netto_questions::figures::plain;
 use netto_questions::table::Table;
 use netto_questions::times::{self, Moment, Wanted};
 
@@ -245,7 +246,7 @@ fn report(
 fn warn(findings: &Findings) {
     for problem in troubles(findings) {
         // If standard error is closed, nobody reads warnings.
-        let _ = writeln!(std::io::stderr(), "warning: {problem}");
+        let _ = writeln!(std::io::stderr(), "warning: {}", plain(&problem));
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use netto_sys::privileges::{self, Duty};
 
 use crate::table::Record;
 
@@ -300,7 +301,12 @@ impl Exporter {
         };
         std::thread::Builder::new()
             .name("netto-export".to_owned())
-            .spawn(move || sender.run())
+            .spawn(move || {
+                if !matches!(sender.target, Target::File(_)) {
+                    privileges::confine_to(Duty::Send);
+                }
+                sender.run();
+            })
             .context("cannot start the thread that exports flows")?;
         Ok(Exporter {
             queue,

@@ -304,6 +304,12 @@ impl Collector {
         self.links.clear();
     }
 
+    /// Whether all programs of an interface are where they were attached.
+    pub(crate) fn is_in_place(&self, index: u32) -> bool {
+        let mut links = self.links.iter();
+        links.all(|(own, link)| *own != index || link.is_in_place())
+    }
+
     /// Detaches the programs from one interface, which may be gone.
     pub(crate) fn detach_from(&mut self, index: u32) {
         self.links.retain(|(own, _)| *own != index);
