@@ -10,8 +10,10 @@ mod switch;
 
 use std::rc::Rc;
 
+use metrics_common::advice;
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
+use metrics_common::steady::Steady;
 use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
@@ -20,7 +22,7 @@ use self::dom::{Dom, action_of, all, set_attribute};
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
-use crate::recent::{Recent, RecentSpan, Steady};
+use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
 use crate::view_info::{Pages, ViewInfo};
@@ -124,7 +126,7 @@ impl Page {
                     history.push(&snapshot);
                 }
                 if let Some(info) = &received.info {
-                    received.steady.push(&snapshot);
+                    received.steady.push(advice::looked_at(&snapshot));
                     received.recent.push(info, (*snapshot).clone());
                     received.is_summed = false;
                 }
