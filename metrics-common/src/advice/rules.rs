@@ -198,7 +198,7 @@ pub const RULES: &[Rule] = &[
             let spread = commands::spread(of, column);
             Words {
                 evidence: format!(
-                    "CPU {cpu} spends {} of its time in the RX softirq, and the other {} are {} idle; {}",
+                    "CPU {cpu} spends {} of its time in the RX softirq, and the other CPUs ({}) are {} idle; {}",
                     percent(share),
                     of.cpus().len().saturating_sub(1),
                     percent(of.others_idle(column)),

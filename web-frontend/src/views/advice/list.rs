@@ -42,7 +42,10 @@ mod tests {
             "Gain: at most 0.90 CPUs",
             "See docs/ADVICE.md#rx-on-one-cpu.",
         ] {
-            assert!(html.contains(part) || html.contains(&part.replace('\'', "&#39;")), "{part}: {html}");
+            assert!(
+                html.contains(part) || html.contains(&part.replace('\'', "&#39;")),
+                "{part}: {html}"
+            );
         }
         assert!(!html.contains("<b>"), "{html}");
         assert_eq!(of(&[]), "");

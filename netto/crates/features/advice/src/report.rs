@@ -131,3 +131,65 @@ fn text(held: &[Held]) -> String {
         false => format!("\nadvice (docs/ADVICE.md)\n{text}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::advice::fixture;
+
+    use super::*;
+
+    fn summary(snapshots: &[Snapshot]) -> Option<Summary> {
+        let mut sum = summarizer();
+        snapshots.iter().for_each(|own| sum.add(own));
+        sum.finish(None)
+    }
+
+    #[test]
+    fn a_report_says_what_held_for_how_long_with_commands_and_gain() {
+        let calm = fixture::calm();
+        let spinning = fixture::fires("spinning");
+        let own = summary(&[calm.clone(), calm.clone(), calm.clone(), spinning]).unwrap();
+        let lines: Vec<&str> = own.text.lines().collect();
+        assert_eq!(lines[..2], ["", "advice (docs/ADVICE.md)"]);
+        assert!(
+            lines[2].starts_with("CPUs poll and find nothing: it takes "),
+            "{}",
+            own.text
+        );
+        assert!(lines[2].ends_with("(25.0 % of the time)"), "{}", own.text);
+        assert!(lines[3].starts_with("  try   sysctl -w net.core.busy_poll=0"));
+        assert!(
+            lines[4].starts_with("  gain  at most 0.90 CPUs: "),
+            "{}",
+            own.text
+        );
+        assert!(own.json.contains("\"held_ratio\": 0.25"), "{}", own.json);
+    }
+
+    #[test]
+    fn short_intervals_are_judged_together_and_a_calm_log_has_no_lines() {
+        let mut short = fixture::fires("own-cost");
+        short.interval_ns = PIECE_NS / 3;
+        let all: Vec<Snapshot> = (0..7).map(|_| short.clone()).collect();
+        let own = summary(&all).unwrap();
+        assert!(own.text.contains("(100.0 % of the time)"), "{}", own.text);
+        let calm = summary(&[fixture::calm()]).unwrap();
+        assert_eq!((&*calm.text, &*calm.json), ("", "[]"));
+        assert_eq!(summary(&[]), None);
+        let mut sum = summarizer();
+        sum.add(&short);
+        assert_eq!(sum.finish(Some("gro")), None, "it is of all networking");
+    }
+
+    #[test]
+    fn a_report_stays_short_whatever_holds() {
+        let all: Vec<Snapshot> = RULES.iter().map(|rule| fixture::fires(rule.slug)).collect();
+        let own = summary(&all).unwrap();
+        assert!(own.text.lines().count() <= 20, "{}", own.text);
+        assert!(
+            own.text.lines().last().unwrap().starts_with("also "),
+            "{}",
+            own.text
+        );
+    }
+}

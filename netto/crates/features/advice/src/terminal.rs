@@ -82,3 +82,46 @@ fn text(sum: &Snapshot, judgement: &Judgement) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::advice::fixture;
+
+    use super::*;
+
+    const LENGTH_NS: u64 = 5_000_000_000;
+
+    #[test]
+    fn advice_stands_with_evidence_commands_gain_and_link_or_there_is_a_sentence() {
+        let info = metrics_common::fixture::info();
+        let mut view = AdviceView::default();
+        assert!(view.text(&info, LENGTH_NS).contains("nothing to advise"));
+        view.push(&info, fixture::fires("conntrack-without-nat"))
+            .unwrap();
+        let text = view.text(&info, LENGTH_NS);
+        for part in [
+            "netto advise · host\n\nConnections are tracked, and no address is translated\n  tracking takes 0.10 CPUs",
+            "\n  try   nft list ruleset | grep -w ct\n",
+            "\n  gain  at most 0.10 CPUs: ",
+            "\n  see   docs/ADVICE.md#conntrack-without-nat\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let json = view.json(&info, LENGTH_NS).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["advice"][0]["rule"], "conntrack-without-nat");
+        view.clear();
+        view.push(
+            &info,
+            Snapshot {
+                interval_ns: 1,
+                ..Snapshot::default()
+            },
+        )
+        .unwrap();
+        assert!(
+            view.text(&info, LENGTH_NS)
+                .contains("not judged, for lack of a figure: rx-on-one-cpu (")
+        );
+    }
+}
