@@ -1,6 +1,43 @@
-//! Typical reasons for a large component and possible remedies: a few sentences for every row
-//! of [`COMPONENTS`](crate::COMPONENTS), beside its `help`. A test checks that the table is
-//! complete.
+//! What to do about networking's cost: typical reasons for a large component and possible remedies,
+//! a few sentences for every row of [`COMPONENTS`](crate::COMPONENTS), and the table of rules
+//! ([`RULES`]) that look at measured figures and say what could be tried on this host, and how much
+//! could be gained at most. Tests check that both tables are complete.
+
+use crate::sections::{Owners, Sections};
+use crate::snapshot::Snapshot;
+
+mod adviser;
+mod commands;
+mod figures;
+#[doc(hidden)]
+pub mod fixture;
+mod rules;
+
+pub use adviser::{Advice, Adviser, Holds, Judgement, LEAST_NS, LimitFigure, Unjudged, Watch};
+pub use rules::{Limit, RULES, Rule, Unit};
+
+/// The sections that rules and the verdict look at: adding these up is all that they cost.
+pub fn looked_at(snapshot: &Snapshot) -> Snapshot {
+    with_owners(snapshot, snapshot.sections.owners.clone())
+}
+
+fn with_owners(snapshot: &Snapshot, owners: Option<Owners>) -> Snapshot {
+    let own = &snapshot.sections;
+    Snapshot {
+        cpus: snapshot.cpus.clone(),
+        sections: Sections {
+            cost: own.cost.clone(),
+            modes: own.modes.clone(),
+            owners,
+            power: own.power.clone(),
+            traffic: own.traffic.clone(),
+            advice: own.advice.clone(),
+            own: own.own.clone(),
+            ..Sections::default()
+        },
+        ..*snapshot
+    }
+}
 
 /// Typical reasons for a large component with this slug and possible remedies: a paragraph of
 /// plain text. `None` if there is no such component.

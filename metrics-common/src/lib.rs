@@ -5,7 +5,7 @@
 //! the component table) and by the dashboard in the browser.
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
-//! * [`advice`]: reasons for a large component, and remedies.
+//! * [`advice`]: reasons for a large component, remedies, and rules that look at figures.
 //! * [`ownership`]: the part of an event that a stack of named functions belongs to.
 //! * [`info`]: the description of a host and of its measurement.
 //! * [`snapshot`]: one update.
@@ -17,6 +17,7 @@
 //! * [`confidence`]: the uncertainty of an estimate.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`rounding`]: rounds times and counts without changing sums.
+//! * [`steady`]: the last seconds as one interval.
 //! * [`sort`]: one sorting function for all types.
 //! * [`log`]: a file of messages that stays readable when cut or damaged.
 //! * [`random`]: reproducible pseudorandom numbers.
@@ -45,6 +46,7 @@ pub mod rounding;
 pub mod sections;
 pub mod snapshot;
 pub mod sort;
+pub mod steady;
 mod steps;
 pub mod text;
 pub mod verdict;

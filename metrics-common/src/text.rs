@@ -53,3 +53,36 @@ pub fn percent_number(ratio: f64) -> String {
         value => format!("{value:.1}"),
     }
 }
+
+/// CPUs, ascending, as the kernel writes them: `1-3,7`.
+pub fn cpu_list(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let one = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let all: Vec<String> = ranges.iter().map(one).collect();
+    all.join(",")
+}
+
+/// The same as a mask for the kernel: `00000001,80000000`, without leading zeros.
+pub fn cpu_mask(cpus: &[u32]) -> String {
+    // No kernel has more; a damaged log may.
+    let real = || cpus.iter().filter(|cpu| **cpu < 1 << 16);
+    let words = real().max().map_or(0, |last| last / 32) + 1;
+    let word = |place: u32| {
+        let own = real().filter(|cpu| **cpu / 32 == place);
+        own.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    let mut mask = format!("{:x}", word(words - 1));
+    for place in (0..words - 1).rev() {
+        mask += &format!(",{:08x}", word(place));
+    }
+    mask
+}

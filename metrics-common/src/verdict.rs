@@ -161,6 +161,20 @@ pub struct Loss {
 }
 
 impl Loss {
+    /// The largest loss of one owner to another in an interval of this length.
+    pub fn of(owners: &Owners, interval_ns: u64) -> Option<Loss> {
+        let pair = owners.largest_pair()?;
+        let place = owners.taken.iter().position(|taken| *taken == pair);
+        let bounds = place.and_then(|place| owners.intervals().taken[place]);
+        let label = |place: u32| owners.owners[place as usize].label();
+        Some(Loss {
+            cause: label(pair.cause),
+            payer: label(pair.payer),
+            cpus: ratio(pair.ns, interval_ns),
+            sure_cpus: ratio(bounds.map_or(pair.ns, |(low, _)| low), interval_ns),
+        })
+    }
+
     fn figure(&self, cpus: usize) -> Figure {
         // On a large host a little is taken from everybody.
         let scaled = |worth: f64| worth * (10.0 / cpus.max(1) as f64).min(1.0);
@@ -333,21 +347,10 @@ impl Whose {
                 share_ratio: ratio(ns(account), capacity_ns),
             })
         };
-        let loss = owners.largest_pair().map(|pair| {
-            let place = owners.taken.iter().position(|taken| *taken == pair);
-            let bounds = place.and_then(|place| owners.intervals().taken[place]);
-            let label = |place: u32| owners.owners[place as usize].label();
-            Loss {
-                cause: label(pair.cause),
-                payer: label(pair.payer),
-                cpus: ratio(pair.ns, interval_ns),
-                sure_cpus: ratio(bounds.map_or(pair.ns, |(low, _)| low), interval_ns),
-            }
-        });
         Whose {
             causes: largest(|own| own.caused_ns),
             pays: largest(|own| own.others_took_ns),
-            loss,
+            loss: Loss::of(owners, interval_ns),
         }
     }
 }

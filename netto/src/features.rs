@@ -16,6 +16,7 @@ pub const FEATURES: &[Feature] = &[
     netto_programs::FEATURE,
     netto_latency::FEATURE,
     netto_flows::FEATURE,
+    netto_advice::FEATURE,
     netto_own::FEATURE,
 ];
 

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use metrics_common::sections::Sections;
 use metrics_common::{Info, Snapshot};
 
 use crate::view_model::{HEADLINE, index_of, parts_of};
@@ -86,59 +85,6 @@ impl Recent {
             first_sequence,
         })
     }
-}
-
-/// The verdict rests on this time at least, once so much was measured, and on twice as much at most.
-const STEADY_NS: u64 = 3_000_000_000;
-
-/// The last seconds, so that the verdict does not change with every interval: what it rests on of each
-/// interval, summed in two pieces, the older of which is dropped when the newer one is full.
-#[derive(Debug, Default)]
-pub struct Steady {
-    before: Option<Snapshot>,
-    now: Option<Snapshot>,
-}
-
-impl Steady {
-    /// Adds the newest interval.
-    pub fn push(&mut self, snapshot: &Snapshot) {
-        let own = Snapshot {
-            sections: Sections {
-                cost: snapshot.sections.cost.clone(),
-                owners: snapshot.sections.owners.clone(),
-                ..Sections::default()
-            },
-            cpus: snapshot.cpus.clone(),
-            ..*snapshot
-        };
-        match &mut self.now {
-            // A recording that goes back, another run, or a long gap.
-            Some(now) if !is_soon_after(now, snapshot) => {
-                self.before = None;
-                self.now = Some(own);
-            }
-            Some(now) if now.interval_ns < STEADY_NS => now.add(&own),
-            now => self.before = now.replace(own),
-        }
-    }
-
-    /// The sum of both pieces; `None` before the first interval.
-    pub fn sum(&self) -> Option<Snapshot> {
-        let now = self.now.as_ref()?;
-        Some(match &self.before {
-            Some(before) => {
-                let mut sum = before.clone();
-                sum.add(now);
-                sum
-            }
-            None => now.clone(),
-        })
-    }
-}
-
-fn is_soon_after(last: &Snapshot, next: &Snapshot) -> bool {
-    let gap_ns = next.time_unix_ns.saturating_sub(last.time_unix_ns);
-    next.sequence > last.sequence && gap_ns <= next.interval_ns.saturating_add(STEADY_NS)
 }
 
 fn stacks(info: &Info, snapshot: &Snapshot) -> u64 {
@@ -225,22 +171,5 @@ mod tests {
         assert_eq!(shown_s(&recent), 1);
         recent.forget();
         assert_eq!(recent.shown(), None);
-    }
-
-    #[test]
-    fn a_verdict_rests_on_seconds_and_not_on_what_was_before_a_gap() {
-        let mut steady = Steady::default();
-        assert_eq!(steady.sum(), None);
-        let mut push = |sequence: u64, time_s: u64| {
-            let mut own = interval(sequence, 1);
-            own.time_unix_ns = time_s * SECOND_NS;
-            steady.push(&own);
-            steady.sum().unwrap().interval_ns / SECOND_NS
-        };
-        let lengths: Vec<u64> = (1..=9).map(|second| push(second, second)).collect();
-        assert_eq!(lengths, [1, 2, 3, 4, 5, 6, 4, 5, 6]);
-        assert_eq!(push(11, 11), 4, "a skipped interval is no gap");
-        assert_eq!(push(12, 60), 1);
-        assert_eq!(push(1, 61), 1, "another run");
     }
 }

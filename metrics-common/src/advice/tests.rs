@@ -1,7 +1,7 @@
 //! The table of advice is complete, and no text is empty.
 
 use super::*;
-use crate::COMPONENTS;
+use crate::{COMPONENTS, Snapshot};
 
 #[test]
 fn every_component_has_advice_and_no_advice_is_of_none() {
@@ -25,6 +25,190 @@ fn advice_is_two_to_four_sentences_and_more_than_the_help() {
         assert!(text.ends_with('.') && !text.contains("  "), "{slugs:?}");
         for component in COMPONENTS.iter().filter(|c| slugs.contains(&c.slug)) {
             assert!(!text.contains(component.help), "{}", component.slug);
+        }
+    }
+}
+
+fn held(snapshot: &Snapshot) -> Vec<&'static str> {
+    let advice = Adviser::default().judge(snapshot).advice;
+    advice.iter().map(|own| own.rule).collect()
+}
+
+#[test]
+fn each_rule_holds_on_its_host_alone_and_not_once_that_is_mended() {
+    assert_eq!(held(&fixture::calm()), [""; 0]);
+    for rule in RULES {
+        assert_eq!(held(&fixture::fires(rule.slug)), [rule.slug]);
+        assert_eq!(held(&fixture::mended(rule.slug)), [""; 0], "{}", rule.slug);
+    }
+}
+
+#[test]
+fn all_of_a_host_is_judged_and_what_is_not_measured_is_named_and_never_held() {
+    for rule in RULES {
+        let judgement = Adviser::default().judge(&fixture::fires(rule.slug));
+        let unjudged: Vec<_> = judgement.unjudged.iter().map(|own| own.rule).collect();
+        assert!(!unjudged.contains(&rule.slug), "{}", rule.slug);
+        assert_eq!(rule.limits.len(), judgement.advice[0].figures.len());
+    }
+    let nothing = Snapshot {
+        interval_ns: 1,
+        ..Snapshot::default()
+    };
+    let judgement = Adviser::default().judge(&nothing);
+    assert_eq!(judgement.advice, []);
+    let unjudged: Vec<_> = judgement.unjudged.iter().map(|own| own.rule).collect();
+    let all: Vec<_> = RULES.iter().map(|rule| rule.slug).collect();
+    assert_eq!(unjudged, all);
+    assert!(
+        judgement
+            .unjudged_words()
+            .is_some_and(|words| words.contains("own-cost (netto's part"))
+    );
+    assert_eq!(
+        Adviser::default().judge(&Snapshot::default()),
+        Judgement::default()
+    );
+}
+
+/// Between both limits of each figure, which holds only where it has begun to.
+fn between(limit: &Limit) -> f64 {
+    (limit.begins + limit.ends) / 2.0
+}
+
+#[test]
+fn between_its_limits_a_rule_stays_as_it_was() {
+    for rule in RULES {
+        for limit in rule.limits {
+            assert_ne!(limit.begins, limit.ends, "{}", rule.slug);
+            assert!(limit.is_met(limit.begins, false) && limit.is_met(limit.ends, true));
+            assert!(!limit.is_met(between(limit), false), "{}", rule.slug);
+            assert!(limit.is_met(between(limit), true), "{}", rule.slug);
+            assert!(!limit.is_met(f64::NAN, true));
+        }
+    }
+    let with = |share: f64| {
+        let mut host = fixture::calm();
+        fixture::busy(&mut host, "backlog", 1, share);
+        host
+    };
+    let mut adviser = Adviser::default();
+    let course = [0.65, 0.75, 0.65, 0.62, 0.58, 0.65];
+    let holds: Vec<usize> = course
+        .map(|share| adviser.judge(&with(share)).advice.len())
+        .to_vec();
+    assert_eq!(holds, [0, 1, 1, 1, 0, 0]);
+}
+
+#[test]
+fn what_could_be_gained_is_the_figure_that_is_named() {
+    let gain = |rule: &str| Adviser::default().judge(&fixture::fires(rule)).advice[0].gain_cpus;
+    let about = |rule: &str, cpus: f64| {
+        let gain = gain(rule).unwrap();
+        assert!((gain - cpus).abs() < 1e-6, "{rule}: {gain}");
+    };
+    about("rx-on-one-cpu", 0.9);
+    // 5,000 packets of 5 µs.
+    about("backlog-drops", 0.025);
+    about("small-writes", 0.3);
+    about("copy-bound", 0.4);
+    about("spinning", 0.9);
+    about("owner-pays", 0.2);
+    assert_eq!(gain("budget-exhausted"), None);
+    let hardware = &Adviser::default()
+        .judge(&fixture::fires("for-hardware"))
+        .advice[0];
+    assert!(
+        hardware.gain.starts_with("12.5 % of all CPUs, 10.0 W"),
+        "{}",
+        hardware.gain
+    );
+}
+
+#[test]
+fn commands_have_the_devices_cpus_and_interrupts_of_the_host() {
+    let commands = |snapshot: &Snapshot| {
+        let advice = Adviser::default().judge(snapshot).advice;
+        advice[0].commands.clone()
+    };
+    let mut host = fixture::fires("rx-on-one-cpu");
+    // CPUs 0, 2 and 3 idle, and suffice.
+    let steered = "for queue in /sys/class/net/eth0/queues/rx-*; do echo d > $queue/rps_cpus; done";
+    assert_eq!(commands(&host), [steered]);
+    let setup = host.sections.advice.as_mut().unwrap();
+    setup.interfaces[0].rx_queues = 2;
+    setup.interfaces[0].interrupts = vec![(64, vec![1]), (65, vec![1]), (66, vec![0, 1])];
+    assert_eq!(
+        commands(&host),
+        [
+            "echo 0 > /proc/irq/64/smp_affinity_list",
+            "echo 2 > /proc/irq/65/smp_affinity_list"
+        ]
+    );
+    let setup = host.sections.advice.as_mut().unwrap();
+    setup.interfaces[0].interrupts.clear();
+    setup.interfaces[0].rps_cpus = vec![0, 1];
+    assert!(commands(&host)[0].starts_with("netto flows"));
+    host.sections.advice = None;
+    assert_eq!(commands(&host), [steered], "the set-up is not known");
+    let all = host
+        .sections
+        .traffic
+        .as_mut()
+        .unwrap()
+        .interfaces
+        .as_mut()
+        .unwrap();
+    all.named[0].name = "a;'reboot".to_owned();
+    assert!(commands(&host)[0].contains("/sys/class/net/'a;'\\''reboot'/queues"));
+    let group = commands(&fixture::fires("owner-pays"));
+    assert_eq!(group[0], "echo 0,2-3 > /sys/fs/cgroup/victim/cpuset.cpus");
+}
+
+#[test]
+fn the_last_seconds_are_judged_once_there_are_enough() {
+    let mut short = fixture::fires("own-cost");
+    short.interval_ns = 1_000_000_000;
+    let mut watch = Watch::default();
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        watch.push(&short);
+        counts.push(watch.judge().advice.len());
+        short = fixture::later(&short);
+    }
+    assert_eq!(counts, [0, 0, 1, 1]);
+    assert_eq!(
+        watch
+            .holds()
+            .iter()
+            .filter(|own| **own == Holds::Yes)
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn the_page_on_advice_has_a_heading_and_the_limits_of_each_rule() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/ADVICE.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    let rules: Vec<_> = headings
+        .filter(|own| RULES.iter().any(|rule| rule.slug == *own))
+        .collect();
+    let all: Vec<_> = RULES.iter().map(|rule| rule.slug).collect();
+    assert_eq!(rules, all);
+    for rule in RULES {
+        let part = page.split(&format!("\n## {}\n", rule.slug)).nth(1).unwrap();
+        let part = part.split("\n## ").next().unwrap();
+        let words = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.starts_with(&format!("**{}.**", rule.name)),
+            "{}",
+            rule.slug
+        );
+        for limit in rule.limits {
+            let condition = limit.condition().replace('\u{202f}', " ");
+            assert!(words.contains(&condition), "{}: {condition}", rule.slug);
         }
     }
 }

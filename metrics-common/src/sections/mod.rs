@@ -22,6 +22,7 @@ mod estimated;
 mod recorded;
 mod section;
 
+pub use advice::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS};
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
@@ -216,6 +217,8 @@ sections! {
     latency: Latency,
     /// Who talks to whom.
     flows: Flows,
+    /// How the host is set up, as far as advice depends on it.
+    advice: Setup,
     /// What netto itself costs.
     own: OwnCost,
     /// What the example feature found.

@@ -61,8 +61,8 @@ impl Show {
     /// A value that cannot be used.
     pub fn given(features: &[Feature], matches: &ArgMatches) -> Result<Option<Show>, clap::Error> {
         let own = matches.subcommand().and_then(|(name, own)| {
-            let feature = features.iter().find(|feature| feature.name == name)?;
-            Some((feature.command?, own))
+            let mut commands = features.iter().filter_map(|feature| feature.command);
+            Some((commands.find(|own| own.name == name)?, own))
         });
         own.map(|(command, own)| {
             Ok(Show {
@@ -77,11 +77,9 @@ impl Show {
 
 /// Adds the commands of features.
 pub fn with_commands(features: &[Feature], command: clap::Command) -> clap::Command {
-    let own = features
-        .iter()
-        .filter_map(|own| Some((own.name, own.command?)));
-    own.fold(command, |all, (name, own)| {
-        let shown = (own.arguments)(ShowArgs::augment_args(clap::Command::new(name)));
+    let own = features.iter().filter_map(|own| own.command);
+    own.fold(command, |all, own| {
+        let shown = (own.arguments)(ShowArgs::augment_args(clap::Command::new(own.name)));
         all.subcommand(shown.about(own.about).after_help(EXIT_CODES))
     })
 }

@@ -138,6 +138,9 @@ pub const TABLE: &[Row] = &[
     root("sweep::").statistics(INTERVALS),
     root("diff::")
         .statistics("statistics of a quiet host; offline compare/tests.rs has them by seeds"),
+    root("advice::a_cpu_full_").statistics(
+        "shares of a quiet host; the rules' own tests have each figure, and advice::small_ the way to the kernel",
+    ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),

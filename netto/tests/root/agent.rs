@@ -145,6 +145,16 @@ fn role(words: &[String]) -> Result<()> {
             let (to, per_second) = (to.parse()?, per_second.parse()?);
             go_on(|| loads::udp_paced(to, per_second))
         }
+        ["udp-paced-flows", to, per_second, cpu] => {
+            cpus::pin_to(cpu.parse()?)?;
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            go_on(|| loads::udp_paced_flows(to, per_second))
+        }
+        ["tcp-writes", to, bytes, per_second] => {
+            let (to, bytes) = (to.parse()?, bytes.parse()?);
+            let per_second = per_second.parse()?;
+            go_on(|| loads::tcp_writes(to, bytes, per_second))
+        }
         ["host-groups", folder, first, count, pause_ns] => {
             let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
             let pause = Duration::from_nanos(pause_ns.parse()?);

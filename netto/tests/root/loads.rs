@@ -2,7 +2,7 @@
 //! `root agent …` for `hidden.rs`. All of them work until their owner lets go.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
@@ -111,6 +111,23 @@ pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
         let _ = socket.send(&[0x55; 64]);
         Ok(())
     })
+}
+
+/// Small packets at this rate per second, each to another of many ports and so of another flow.
+pub fn udp_paced_flows(to: IpAddr, per_second: u64) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut ports = (1024..=u16::MAX).cycle();
+    paced(per_second, || {
+        let _ = socket.send_to(&[0x55; 64], (to, ports.next().unwrap_or(1024)));
+        Ok(())
+    })
+}
+
+/// Writes of so many bytes over one connection, at this rate per second; 0: as fast as possible.
+pub fn tcp_writes(to: SocketAddr, bytes: usize, per_second: u64) -> Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    let data = vec![0x55; bytes];
+    paced(per_second, || Ok(stream.write_all(&data)?))
 }
 
 /// Small packets, so many at once, and a pause.

@@ -140,6 +140,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("slowest", asked(daemon.address, "/api/v1/slowest")));
     given.push(("latency", asked(daemon.address, "/api/v1/latency")));
     given.push(("flows", asked(daemon.address, "/api/v1/flows?sort=packets")));
+    given.push(("advice", asked(daemon.address, "/api/v1/advice")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -158,6 +159,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("slowest", asked(demo.address, "/api/v1/slowest?last=1s")));
     given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
     given.push(("flows", asked(demo.address, "/api/v1/flows?last=1s")));
+    given.push(("advice", asked(demo.address, "/api/v1/advice?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));
     given.extend(of_log(&path));

@@ -119,6 +119,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             intruders: Some(work::intruders()),
             latency: Some(work::latency()),
             flows: Some(work::flows()),
+            advice: Some(work::setup()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,
                 system_ns: 500_000,

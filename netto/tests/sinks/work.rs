@@ -5,8 +5,9 @@ use metrics_common::component::index_of;
 use metrics_common::latency::{Histogram, Point, bucket_of};
 use metrics_common::sections::{
     About, Amount, Causes, Conversation, Estimated, Evidence, FlowEnd, FlowPrefix, GroupKind,
-    GroupLatency, HostName, Intruders, Intrusion, MissingPoint, Origin, PointLatency, Program,
-    Programs, QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes, Subnet,
+    GroupLatency, HostName, InterfaceSetup, Intruders, Intrusion, MissingPoint, Origin,
+    PointLatency, Program, Programs, QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes,
+    Setup, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -240,5 +241,25 @@ pub fn latency() -> Latency {
             reason: "no such tracepoint".to_owned(),
         }],
         estimated: Some(ESTIMATED),
+    }
+}
+
+/// How the host is set up.
+pub fn setup() -> Setup {
+    Setup {
+        interfaces: vec![InterfaceSetup {
+            name: "eth0".to_owned(),
+            rx_queues: 2,
+            rps_cpus: vec![0],
+            interrupts: vec![(64, vec![0, 1])],
+            gro: Some(true),
+            tso: Some(false),
+            tx_checksums: Some(true),
+        }],
+        budget: Some(300),
+        budget_usecs: Some(2_000),
+        max_backlog: Some(1_000),
+        tracked_connections: Some(7),
+        has_nat: Some(false),
     }
 }

@@ -10,8 +10,10 @@ mod switch;
 
 use std::rc::Rc;
 
+use metrics_common::advice;
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
+use metrics_common::steady::Steady;
 use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
@@ -21,7 +23,7 @@ use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
 use crate::pace::Pace;
-use crate::recent::{Recent, RecentSpan, Steady};
+use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
 use crate::view_info::{Pages, ViewInfo};
@@ -137,7 +139,7 @@ impl Page {
                     history.push(&snapshot);
                 }
                 if let Some(info) = &received.info {
-                    received.steady.push(&snapshot);
+                    received.steady.push(advice::looked_at(&snapshot));
                     received.recent.push(info, (*snapshot).clone());
                     received.is_summed = false;
                 }

@@ -49,6 +49,7 @@ views!(
     about,
     now,
     map,
+    advice,
     time,
     owners,
     cpus,

@@ -1,4 +1,4 @@
-//! A feature's own command, `netto NAME`: its view of the newest intervals on a terminal.
+//! A feature's own command, such as `netto latency`: its view of the newest intervals on a terminal.
 //!
 //! What all such commands share, the binary adds: whose intervals, how long, live, once or as
 //! JSON.
@@ -10,6 +10,8 @@ use netto_questions::api::TextView;
 /// The command of a feature.
 #[derive(Clone, Copy)]
 pub struct Command {
+    /// Its name; usually the feature's.
+    pub name: &'static str,
     /// What it shows, for `netto --help`.
     pub about: &'static str,
     /// Adds arguments of its own.

@@ -24,6 +24,7 @@ use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Readers, Session};
 use netto_sys::system::{self, Roots};
 
+pub mod background;
 mod cpus;
 mod notes;
 mod open_profiles;

@@ -143,11 +143,33 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
+/// Parses a mask of CPUs such as `00000001,80000000`, whose highest come first.
+pub fn parse_cpu_mask(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for (place, word) in text.trim().rsplit(',').enumerate() {
+        let bits = u32::from_str_radix(word, 16).ok()?;
+        let first = u32::try_from(32 * place).ok()?;
+        let set = (0..32).filter(|bit| (bits >> bit) & 1 == 1);
+        cpus.extend(set.map(|bit| first + bit));
+    }
+    Some(cpus)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_mask_has_its_highest_cpus_first() {
+        assert_eq!(parse_cpu_mask("3\n"), Some(vec![0, 1]));
+        assert_eq!(parse_cpu_mask("00000001,80000000\n"), Some(vec![31, 32]));
+        assert_eq!(parse_cpu_mask("0\n"), Some(Vec::new()));
+        for damaged in ["fffffffff", "", "x", "1,"] {
+            assert_eq!(parse_cpu_mask(damaged), None, "{damaged}");
+        }
+    }
 
     #[test]
     fn lists_of_cpus_have_ranges_and_single_numbers() {

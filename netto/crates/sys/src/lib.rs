@@ -18,6 +18,7 @@ pub mod mapped;
 pub mod memory;
 pub mod missed;
 pub mod netlink;
+pub mod offloads;
 pub mod peer;
 pub mod perf;
 pub mod preflight;

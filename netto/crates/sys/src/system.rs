@@ -12,6 +12,7 @@ use super::reopenable::ReopenableFile;
 
 pub use self::clock::{current_cpu, monotonic_ns, scheduler_tick_ns, thread_cpu_ns, tick_ns};
 pub use self::hardware::OnlineList;
+pub use self::hardware::interrupts_of;
 pub use self::loaded_code::LoadedCode;
 pub use self::process::{own_cpu_ns, own_resident_bytes};
 

@@ -5,19 +5,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use metrics_common::sections::{QuietCpu, QuietKind, Quietness};
 use netto_sys::cgroups;
-use netto_sys::files::read;
-use netto_sys::system::{self, Roots};
+use netto_sys::files::{parse_cpu_mask, read};
+use netto_sys::system::Roots;
 
 use crate::analysis::lists;
 
-/// Time between two readings, and at least so many times what the last one took: a thousandth of a
-/// CPU.
-const EVERY_NS: u64 = 5_000_000_000;
-const PAUSE: u64 = 1_000;
+/// Time between two readings.
+pub(crate) const EVERY_NS: u64 = 5_000_000_000;
 /// Most groups looked at, most CPUs, and most settings named for each.
 const MOST_GROUPS: usize = 4_096;
 const MOST_CPUS: usize = 4_096;
@@ -30,59 +27,6 @@ pub(crate) struct Found {
     pub(crate) cpus: Vec<QuietCpu>,
     /// Files that could not be understood.
     unread: Vec<String>,
-}
-
-/// Reads them again and again.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    roots: Roots,
-    running: Option<Receiver<(Found, u64)>>,
-    from_ns: u64,
-}
-
-impl Watch {
-    pub(crate) fn new(roots: Roots) -> Self {
-        Watch {
-            roots,
-            running: None,
-            from_ns: 0,
-        }
-    }
-
-    /// What was read since the last call, if anything. Never waits.
-    pub(crate) fn poll(&mut self, now_ns: u64) -> Option<Found> {
-        let Some(running) = &self.running else {
-            if now_ns >= self.from_ns {
-                self.start(now_ns);
-            }
-            return None;
-        };
-        let (found, took_ns) = match running.try_recv() {
-            Err(TryRecvError::Empty) => return None,
-            Ok((found, took_ns)) => (Some(found), took_ns),
-            Err(TryRecvError::Disconnected) => (None, 0),
-        };
-        self.running = None;
-        self.from_ns = now_ns + EVERY_NS.max(PAUSE * took_ns);
-        found
-    }
-
-    fn start(&mut self, now_ns: u64) {
-        let roots = self.roots.clone();
-        let (done, running) = channel();
-        let thread = std::thread::Builder::new().name("quiet-cpus".to_owned());
-        let started = thread.spawn(move || {
-            // If the receiver is gone, the daemon ends.
-            let _ = done.send((Found::read(&roots), system::thread_cpu_ns()));
-        });
-        match started {
-            Ok(_) => self.running = Some(running),
-            Err(error) => {
-                self.from_ns = now_ns + EVERY_NS;
-                tracing::debug!("cannot look which CPUs are meant to be quiet: {error}");
-            }
-        }
-    }
 }
 
 impl Found {
@@ -243,7 +187,7 @@ fn find_ways(roots: &Roots, quiet: &mut [QuietCpu]) {
     for (interface, path) in sorted(&roots.sys_root.join("class/net")) {
         for (queue, path) in sorted(&path.join("queues")) {
             let mask = read(&path.join("rps_cpus")).ok();
-            if let Some(cpus) = mask.and_then(|text| lists::of_mask(&text).ok()) {
+            if let Some(cpus) = mask.and_then(|text| parse_cpu_mask(&text)) {
                 add(&cpus, &format!("RPS of {interface} {queue}"));
             }
         }
@@ -393,25 +337,6 @@ mod tests {
             note.contains("No list of CPUs: ") && note.contains("isolated"),
             "{note}"
         );
-    }
-
-    #[test]
-    fn they_are_read_again_on_another_thread() {
-        let (dir, roots) = host(&[("sys/devices/system/cpu/isolated", "\n")]);
-        let mut watch = Watch::new(roots);
-        let mut now_ns = 0;
-        let mut next = || loop {
-            now_ns += 1_000_000_000_000;
-            if let Some(found) = watch.poll(now_ns) {
-                break found;
-            }
-            std::thread::yield_now();
-        };
-        assert_eq!(next().cpus, []);
-        let file = dir.path().join("sys/devices/system/cpu/isolated");
-        fs::write(file, "3\n").unwrap();
-        let cpus = next().cpus;
-        assert_eq!(cpus.iter().map(|own| own.cpu).collect::<Vec<_>>(), [3]);
     }
 
     proptest! {

@@ -7,10 +7,12 @@ use metrics_common::Sections;
 use metrics_common::sections::QuietCpu;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
+use netto_platform::background::Background;
 use netto_platform::{Platform, Tick};
+use netto_sys::system::Roots;
 
 use self::analysis::account;
-use self::kernel::{Found, Watch};
+use self::kernel::{EVERY_NS, Found};
 
 mod analysis;
 mod api;
@@ -34,7 +36,8 @@ pub const FEATURE: Feature = Feature {
 const NAME: &str = "intruders";
 
 struct Intrusions {
-    watch: Watch,
+    roots: Roots,
+    watch: Background<Found>,
     quiet: Vec<QuietCpu>,
 }
 
@@ -43,7 +46,8 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
     let roots = platform.roots.clone();
     let mut intrusions = Intrusions {
         quiet: Vec::new(),
-        watch: Watch::new(roots.clone()),
+        roots: roots.clone(),
+        watch: Background::new("quiet-cpus", EVERY_NS),
     };
     intrusions.take_over(Found::read(&roots), platform);
     Ok(Box::new(intrusions))
@@ -71,7 +75,9 @@ impl Instrument for Intrusions {
             )
         });
         sections.intruders = section;
-        if let Some(found) = self.watch.poll(tick.now_ns) {
+        let roots = self.roots.clone();
+        let found = self.watch.poll(tick.now_ns, move || Found::read(&roots));
+        if let Some(found) = found {
             self.take_over(found, tick.platform);
         }
         Ok(())

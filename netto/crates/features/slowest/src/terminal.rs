@@ -8,6 +8,7 @@ use crate::report;
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
+    name: crate::NAME,
     about: "The slowest softirqs, live or once: of a daemon, or this host",
     arguments: |command| command,
     view: |_| {

@@ -10,6 +10,7 @@ use netto_questions::newest::SectionView;
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
+    name: crate::NAME,
     about: "Ticks and raised softirqs, live or once: of a daemon, or this host",
     arguments: TicksArgs::augment_args,
     view: |matches: &ArgMatches| {

@@ -13,8 +13,9 @@ use netto_feature::demo::{Generator, Work};
 const PACKET_NS: f64 = 1_900.0;
 const SWING: f64 = 0.25;
 const SWING_SECONDS: f64 = 310.0;
-/// Bytes of a packet merged by GRO.
+/// Bytes of a packet merged by GRO, and of how many it was made.
 const PACKET_BYTES: u64 = 4_300;
+const MERGED: u64 = 3;
 /// Packets per poll.
 const POLLED: u64 = 11;
 /// Bytes of a sent message, and of a received one.
@@ -102,8 +103,8 @@ fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
             WorkCount::BytesSent => sent * SENT_BYTES,
             WorkCount::MessagesReceived => received,
             WorkCount::BytesReceived => received * RECEIVED_BYTES,
-            WorkCount::NapiPolls => all / POLLED,
-            WorkCount::NapiPackets => all,
+            WorkCount::NapiPolls => all * MERGED / POLLED,
+            WorkCount::NapiPackets => all * MERGED,
         })
     });
     Traffic {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use anyhow::Context;
 
@@ -45,38 +46,13 @@ impl Roots {
         ReopenableFile::open(&path).map(OnlineList)
     }
 
-    /// Interrupts of network devices: message-signalled ones and the legacy line, of the device
-    /// itself or (virtio) of its bus device.
+    /// Interrupts of all network devices.
     pub fn nic_interrupts(&self) -> BTreeSet<u32> {
-        let mut found = BTreeSet::new();
-        for interface in fs::read_dir(self.sys_root.join("class/net"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let Ok(device) = fs::canonicalize(interface.path().join("device")) else {
-                continue;
-            };
-            for device in [Some(device.as_path()), device.parent()]
-                .into_iter()
-                .flatten()
-            {
-                let signalled = fs::read_dir(device.join("msi_irqs"))
-                    .into_iter()
-                    .flatten()
-                    .flatten();
-                found.extend(
-                    signalled.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()),
-                );
-                found.extend(
-                    read_number(&device.join("irq"))
-                        .ok()
-                        .filter(|irq| *irq > 0)
-                        .map(|irq| irq as u32),
-                );
-            }
-        }
-        found
+        let interfaces = fs::read_dir(self.sys_root.join("class/net"));
+        let interfaces = interfaces.into_iter().flatten().flatten();
+        interfaces
+            .flat_map(|own| interrupts_of(&own.path()))
+            .collect()
     }
 
     /// NUMA node of each possible CPU; empty if there is only one, or they are unknown.
@@ -105,6 +81,26 @@ impl Roots {
         }
         if highest == 0 { Vec::new() } else { nodes }
     }
+}
+
+/// Interrupts of a network interface, by its folder: message-signalled ones and the legacy line, of the
+/// device itself or (virtio) of its bus device.
+pub fn interrupts_of(interface: &Path) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let Ok(device) = fs::canonicalize(interface.join("device")) else {
+        return found;
+    };
+    for device in [Some(device.as_path()), device.parent()]
+        .into_iter()
+        .flatten()
+    {
+        let signalled = fs::read_dir(device.join("msi_irqs"));
+        let signalled = signalled.into_iter().flatten().flatten();
+        found.extend(signalled.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
+        let line = read_number(&device.join("irq")).ok().filter(|irq| *irq > 0);
+        found.extend(line.map(|irq| irq as u32));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! What the kernel's files say of CPUs: lists of those without housekeeping, partitions of control
-//! groups, and masks of receive packet steering. Pure.
+//! What the kernel's files say of CPUs: lists of those without housekeeping, and partitions of control
+//! groups. Pure.
 
 use metrics_common::sections::QuietCpu;
+use metrics_common::text::cpu_list;
 use netto_sys::files::parse_cpu_list;
 
 /// Why a file tells no CPUs.
@@ -24,38 +25,6 @@ pub(crate) fn is_partition(text: &str) -> bool {
     matches!(text.trim(), "root" | "isolated")
 }
 
-/// The CPUs of a mask such as `00000001,80000000`, the highest first.
-pub(crate) fn of_mask(text: &str) -> Result<Vec<u32>, NoList> {
-    let mut cpus = Vec::new();
-    for (place, word) in text.trim().rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(word, 16).map_err(|_| NoList)?;
-        let first = u32::try_from(32 * place).map_err(|_| NoList)?;
-        cpus.extend(
-            (0..32)
-                .filter(|bit| (bits >> bit) & 1 == 1)
-                .map(|bit| first + bit),
-        );
-    }
-    Ok(cpus)
-}
-
-/// `1-3,7`.
-fn shown(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let one = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let all: Vec<String> = ranges.iter().map(one).collect();
-    all.join(",")
-}
-
 /// Which CPUs are meant to be quiet, and why, as a sentence; `None` if none is.
 pub(crate) fn sentence(quiet: &[QuietCpu]) -> Option<String> {
     let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
@@ -68,7 +37,7 @@ pub(crate) fn sentence(quiet: &[QuietCpu]) -> Option<String> {
     }
     let kinds = kinds.iter();
     let all: Vec<String> = kinds
-        .map(|(why, cpus)| format!("{} ({why})", shown(cpus)))
+        .map(|(why, cpus)| format!("{} ({why})", cpu_list(cpus)))
         .collect();
     (!all.is_empty()).then(|| format!("CPUs that are meant to be quiet: {}.", all.join("; ")))
 }
@@ -103,14 +72,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_has_its_highest_cpus_first() {
-        assert_eq!(of_mask("3\n"), Ok(vec![0, 1]));
-        assert_eq!(of_mask("00000001,80000000\n"), Ok(vec![31, 32]));
-        assert_eq!(of_mask("0\n"), Ok(Vec::new()));
-        assert_eq!(of_mask("fffffffff"), Err(NoList));
-    }
-
-    #[test]
     fn cpus_with_the_same_reasons_stand_together() {
         let quiet = |cpu, kind| QuietCpu {
             cpu,
@@ -136,7 +97,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_a_reader_panic(text in "[-0-9a-f,\\n]{0,80}|.{0,40}") {
-            let _ = (cpus(&text), is_partition(&text), of_mask(&text));
+            let _ = (cpus(&text), is_partition(&text));
         }
     }
 }

@@ -1,0 +1,203 @@
+//! Which rules hold now, and what they say. Pure.
+
+use serde::Serialize;
+
+use super::figures::Figures;
+use super::rules::{RULES, Rule};
+use crate::sections::Owners;
+use crate::snapshot::Snapshot;
+use crate::steady::Steady;
+
+/// Advice begins once so much time was measured, nanoseconds.
+pub const LEAST_NS: u64 = 3_000_000_000;
+
+/// A rule that holds, in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// [`Rule::slug`].
+    pub rule: &'static str,
+    /// [`Rule::name`].
+    pub name: &'static str,
+    /// What was measured.
+    pub evidence: String,
+    /// The figures of its limits.
+    pub figures: Vec<LimitFigure>,
+    /// What to try: commands, none of which netto runs.
+    #[serde(rename = "try")]
+    pub commands: Vec<String>,
+    /// CPUs that could be gained at most; absent if no CPU time can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_cpus: Option<f64>,
+    /// What that is, and from which figure.
+    pub gain: String,
+    /// Usual reasons and remedies.
+    pub more: &'static str,
+    /// Where the rule is explained.
+    pub link: String,
+}
+
+/// A figure, and the limit from which on the rule holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LimitFigure {
+    /// What it is.
+    pub figure: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// The limit.
+    pub begins: f64,
+}
+
+impl Advice {
+    fn of(rule: &'static Rule, figures: &Figures) -> Advice {
+        let words = (rule.words)(figures);
+        let values = (rule.figures)(figures).into_iter().zip(rule.limits);
+        let figures = values.map(|(value, limit)| LimitFigure {
+            figure: limit.figure,
+            unit: limit.unit.slug(),
+            value,
+            begins: limit.begins,
+        });
+        Advice {
+            rule: rule.slug,
+            name: rule.name,
+            evidence: words.evidence,
+            figures: figures.collect(),
+            commands: words.commands,
+            gain_cpus: Some(words.gain_cpus.max(0.0)).filter(|_| words.gain_cpus.is_finite()),
+            gain: words.gain,
+            more: super::advice(rule.about).unwrap_or_default(),
+            link: format!("docs/ADVICE.md#{}", rule.slug),
+        }
+    }
+
+    /// What could be gained, for people.
+    pub fn gain_words(&self) -> String {
+        match self.gain_cpus {
+            Some(gain) => format!("at most {} CPUs: {}", crate::text::cpus(gain), self.gain),
+            None => self.gain.clone(),
+        }
+    }
+}
+
+/// What some time gives reason for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Judgement {
+    /// One for each rule that holds, in the order of [`RULES`].
+    pub advice: Vec<Advice>,
+    /// Rules that cannot be judged, each with the figure that is not known.
+    pub unjudged: Vec<Unjudged>,
+}
+
+/// A rule that may hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    /// [`Rule::slug`].
+    pub rule: &'static str,
+    /// The figure that is not known.
+    pub figure: &'static str,
+}
+
+impl Judgement {
+    /// Which rules cannot be judged, in one line for people; `None` if all can.
+    pub fn unjudged_words(&self) -> Option<String> {
+        let all = self.unjudged.iter();
+        let all: Vec<String> = all
+            .map(|own| format!("{} ({})", own.rule, own.figure))
+            .collect();
+        (!all.is_empty()).then(|| format!("not judged, for lack of a figure: {}", all.join("; ")))
+    }
+}
+
+/// Whether a rule holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// It does not.
+    #[default]
+    No,
+    /// It does.
+    Yes,
+    /// What is known does not say.
+    Unknown,
+}
+
+/// Remembers which rules hold.
+#[derive(Debug, Clone, Default)]
+pub struct Adviser {
+    rules: [Holds; RULES.len()],
+}
+
+impl Adviser {
+    /// What these intervals, added up, give reason for. A rule that has begun to hold is easier to
+    /// keep than to reach.
+    pub fn judge(&mut self, sum: &Snapshot) -> Judgement {
+        let mut judgement = Judgement::default();
+        if sum.interval_ns == 0 {
+            return judgement;
+        }
+        let figures = Figures::of(sum);
+        for (rule, holds) in RULES.iter().zip(&mut self.rules) {
+            let has_begun = *holds == Holds::Yes;
+            let values = (rule.figures)(&figures);
+            let limits = || values.iter().zip(rule.limits);
+            let fails =
+                limits().any(|(value, own)| !value.is_nan() && !own.is_met(*value, has_begun));
+            let unknown = limits().find(|(value, _)| value.is_nan());
+            *holds = match (fails, unknown) {
+                (true, _) => Holds::No,
+                (false, None) => {
+                    judgement.advice.push(Advice::of(rule, &figures));
+                    Holds::Yes
+                }
+                (false, Some((_, limit))) => {
+                    judgement.unjudged.push(Unjudged {
+                        rule: rule.slug,
+                        figure: limit.figure,
+                    });
+                    Holds::Unknown
+                }
+            };
+        }
+        judgement
+    }
+
+    /// Whether each rule of [`RULES`] holds.
+    pub fn holds(&self) -> &[Holds] {
+        &self.rules
+    }
+}
+
+/// Advice on the last seconds of a host that is being measured.
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    steady: Steady,
+    adviser: Adviser,
+}
+
+impl Watch {
+    /// Adds the newest interval.
+    pub fn push(&mut self, snapshot: &Snapshot) {
+        // Of owners, rules look at who takes from whom.
+        let owners = snapshot.sections.owners.as_ref().map(|own| Owners {
+            owners: own.owners.clone(),
+            taken: own.taken.clone(),
+            basis: own.basis.clone(),
+            ..Owners::default()
+        });
+        self.steady.push(super::with_owners(snapshot, owners));
+    }
+
+    /// What the last seconds give reason for; nothing before there are enough.
+    pub fn judge(&mut self) -> Judgement {
+        match self.steady.sum() {
+            Some(sum) if sum.interval_ns >= LEAST_NS => self.adviser.judge(&sum),
+            _ => Judgement::default(),
+        }
+    }
+
+    /// Whether each rule of [`RULES`] held at the last judgement.
+    pub fn holds(&self) -> &[Holds] {
+        self.adviser.holds()
+    }
+}

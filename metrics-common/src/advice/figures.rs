@@ -1,0 +1,192 @@
+//! The figures that rules of advice look at, from intervals added up. What was not measured is not a
+//! number, and meets no condition.
+
+use crate::component::index_of;
+use crate::efficiency::whole_work;
+use crate::sections::{
+    Interface, InterfaceSetup, LOOPBACK, Owner, ProtocolCount, Setup, SoftnetCount, Traffic,
+    WorkCount,
+};
+use crate::snapshot::Snapshot;
+use crate::verdict::Loss;
+
+/// Figures of some time; see the head of this file.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures<'a> {
+    sum: &'a Snapshot,
+}
+
+/// Softirq work of one owner that another paid for, with both.
+pub(super) struct Taken<'a> {
+    pub(super) loss: Loss,
+    pub(super) payer: &'a Owner,
+}
+
+impl<'a> Figures<'a> {
+    /// The figures of these intervals.
+    pub fn of(sum: &'a Snapshot) -> Self {
+        Figures { sum }
+    }
+
+    /// Its CPUs, by column.
+    pub(super) fn cpus(&self) -> &'a [u32] {
+        &self.sum.cpus
+    }
+
+    pub(super) fn setup(&self) -> Option<&'a Setup> {
+        self.sum.sections.advice.as_ref()
+    }
+
+    /// How an interface is set up.
+    pub(super) fn setup_of(&self, name: &str) -> Option<&'a InterfaceSetup> {
+        let mut all = self.setup()?.interfaces.iter();
+        all.find(|own| own.name == name)
+    }
+
+    fn traffic(&self) -> Option<&'a Traffic> {
+        self.sum.sections.traffic.as_ref()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.sum.interval_ns as f64 / 1e9
+    }
+
+    fn known(&self, value: Option<u64>) -> f64 {
+        value.map_or(f64::NAN, |value| value as f64)
+    }
+
+    /// A count by second.
+    fn rate(&self, count: Option<u64>) -> f64 {
+        self.known(count) / self.seconds()
+    }
+
+    /// CPU time by time of these components, as far as they are measured.
+    pub(super) fn worth(&self, slugs: &[&str]) -> f64 {
+        let rows = slugs.iter().filter_map(|slug| index_of(slug));
+        let known = rows.filter_map(|row| self.sum.total_ns(row));
+        let all = known.reduce(u64::saturating_add);
+        self.known(all) / self.sum.interval_ns as f64
+    }
+
+    /// The column with most of this row, and its share of that CPU's time.
+    fn most_of(&self, row: Option<&[u64]>) -> Option<(usize, f64)> {
+        let (column, ns) = row?.iter().enumerate().max_by_key(|(_, ns)| **ns)?;
+        Some((column, *ns as f64 / self.sum.interval_ns as f64))
+    }
+
+    /// The column with most RX softirq, and its share of that CPU.
+    pub(super) fn rx(&self) -> Option<(usize, f64)> {
+        self.most_of(self.sum.cost().cpu_ns(index_of("rx_softirq")?))
+    }
+
+    /// The same of the part in ksoftirqd.
+    pub(super) fn ksoftirqd(&self) -> Option<(usize, f64)> {
+        self.most_of(self.sum.cost().ksoftirqd_rx_ns.as_deref())
+    }
+
+    /// The idle share of each CPU.
+    pub(super) fn idle(&self) -> Option<Vec<f64>> {
+        let modes = &self.sum.sections.modes.as_ref()?.cpus;
+        let share = |idle: u64, all: u64| idle as f64 / all.max(1) as f64;
+        let of = modes
+            .iter()
+            .map(|own| share(own.idle_ns.saturating_add(own.iowait_ns), own.total_ns()));
+        (modes.len() == self.sum.cpus.len()).then(|| of.collect())
+    }
+
+    /// The mean idle share of all CPUs but that of this column.
+    pub(super) fn others_idle(&self, column: usize) -> f64 {
+        let idle = self.idle().unwrap_or_default();
+        let others = idle.iter().enumerate().filter(|(own, _)| *own != column);
+        let (sum, count) = others.fold((0.0, 0), |(sum, count), (_, idle)| (sum + idle, count + 1));
+        sum / f64::from(count)
+    }
+
+    /// A count of the receive path by second: of the column with most, and of all.
+    pub(super) fn softnet(&self, count: SoftnetCount) -> Option<(usize, f64, f64)> {
+        let row = self.traffic()?.softnet_of(count)?;
+        let (column, most) = row.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        let all = row.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
+        Some((column, self.rate(Some(*most)), self.rate(Some(all))))
+    }
+
+    /// Packets up the stack by second.
+    pub(super) fn packets(&self) -> f64 {
+        self.softnet(SoftnetCount::Packets)
+            .map_or(f64::NAN, |(_, _, all)| all)
+    }
+
+    /// CPU time of the RX softirq for a packet, seconds.
+    pub(super) fn rx_seconds_per_packet(&self) -> f64 {
+        self.worth(&["rx_softirq"]) / self.packets()
+    }
+
+    /// A count of a protocol by second.
+    pub(super) fn protocol(&self, count: ProtocolCount) -> f64 {
+        self.rate(self.traffic().and_then(|own| own.protocol(count)))
+    }
+
+    /// A count of probes by second, if they counted all the time.
+    pub(super) fn work(&self, count: WorkCount) -> f64 {
+        self.rate(whole_work(self.sum).and_then(|work| work.of(count)))
+    }
+
+    /// The interfaces, without loopback.
+    fn interfaces(&self) -> impl Iterator<Item = &'a Interface> {
+        let all = self.traffic().and_then(|own| own.interfaces.as_ref());
+        let named = all.into_iter().flat_map(|all| &all.named);
+        named.filter(|own| own.driver != LOOPBACK)
+    }
+
+    /// The interface that received most packets, of those that are wanted.
+    pub(super) fn busiest(&self, wanted: impl Fn(&Interface) -> bool) -> Option<&'a Interface> {
+        let received = self.interfaces().filter(|own| own.counts.rx_packets > 0);
+        received
+            .filter(|own| wanted(own))
+            .max_by_key(|own| own.counts.rx_packets)
+    }
+
+    /// Packets that an interface received by second, and bytes of each.
+    pub(super) fn received(&self, own: &Interface) -> (f64, f64) {
+        let counts = &own.counts;
+        let each = counts.rx_bytes as f64 / counts.rx_packets.max(1) as f64;
+        (self.rate(Some(counts.rx_packets)), each)
+    }
+
+    /// The largest of what one owner takes from another.
+    pub(super) fn taken(&self) -> Option<Taken<'a>> {
+        let owners = self.sum.sections.owners.as_ref()?;
+        let pair = owners.largest_pair()?;
+        Some(Taken {
+            loss: Loss::of(owners, self.sum.interval_ns)?,
+            payer: owners.owners.get(pair.payer as usize)?,
+        })
+    }
+
+    /// The owner that causes most of a component, and its share of it.
+    pub(super) fn leading_owner(&self, slug: &str) -> Option<(String, f64)> {
+        let component = index_of(slug)?;
+        let owners = self.sum.sections.owners.as_ref()?.of_component(component);
+        let accounts = owners.accounts();
+        let named = owners.owners.iter().zip(&accounts);
+        let named = named.filter(|(owner, own)| !owner.kind.is_single() && own.caused_ns > 0);
+        let (owner, own) = named.max_by_key(|(_, own)| own.caused_ns)?;
+        let all = self.sum.total_ns(component).filter(|all| *all > 0)?;
+        Some((owner.label(), own.caused_ns as f64 / all as f64))
+    }
+
+    /// netto's share of the CPU of which it takes most, and its CPU time by time on all of them.
+    pub(super) fn own(&self) -> Option<(u32, f64, f64)> {
+        let own = self.sum.sections.own.as_ref()?;
+        let costliest = own.costliest?;
+        let all = self.known(own.taken_total_ns()) / self.sum.interval_ns as f64;
+        Some((costliest.cpu, costliest.ratio, all))
+    }
+
+    /// Networking's power, watts for each second of its CPU time.
+    pub(super) fn watts_per_cpu(&self) -> Option<f64> {
+        let power = self.sum.sections.power.as_ref()?;
+        let watts = power.network_energy_joules / self.seconds();
+        Some(watts / self.worth(&["network"])).filter(|watts| watts.is_finite())
+    }
+}

@@ -1,0 +1,89 @@
+//! How the host is set up, as far as advice depends on it. What advice says is found by whoever
+//! reads it, from this and the other sections ([`crate::advice`]).
+
+use serde::{Deserialize, Serialize};
+
+use super::columns::Columns;
+use super::recorded::Recorded;
+use super::section::Section;
+use crate::packed::{Damaged, MOST_CPUS};
+
+/// Most interfaces, and most interrupts of each.
+pub const MOST_SETUPS: usize = 16;
+/// See [`MOST_SETUPS`].
+pub const MOST_INTERRUPTS: usize = 64;
+
+/// The host's set-up, as it was read last; a field is absent if it cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Interfaces of the host's own network namespace that are up: those that have received most.
+    pub interfaces: Vec<InterfaceSetup>,
+    /// `net.core.netdev_budget`: packets of an RX softirq at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u64>,
+    /// `net.core.netdev_budget_usecs`: its length at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_usecs: Option<u64>,
+    /// `net.core.netdev_max_backlog`: packets in a CPU's backlog at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_backlog: Option<u64>,
+    /// Connections that the kernel tracks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracked_connections: Option<u64>,
+    /// Whether the kernel can translate addresses (`nf_nat` is there).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_nat: Option<bool>,
+}
+
+/// How an interface is set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceSetup {
+    /// Its name.
+    pub name: String,
+    /// Receive queues.
+    pub rx_queues: u32,
+    /// CPUs to which receive packet steering (RPS) hands packets of any queue, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rps_cpus: Vec<u32>,
+    /// Its interrupts, each with the CPUs that may take it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<(u32, Vec<u32>)>,
+    /// Whether received packets are merged (GRO).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gro: Option<bool>,
+    /// Whether the device cuts TCP's packets (TSO).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tso: Option<bool>,
+    /// Whether the device computes checksums of what is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_checksums: Option<bool>,
+}
+
+impl Section for Setup {
+    type Wire = Setup;
+
+    fn to_wire(&self) -> Setup {
+        self.clone()
+    }
+
+    fn from_wire(wire: Setup, _: usize) -> Result<Self, Damaged> {
+        let is_small = |own: &InterfaceSetup| {
+            let lists = own.interrupts.iter().map(|(_, cpus)| cpus);
+            let mut lists = lists.chain([&own.rps_cpus]);
+            own.interrupts.len() <= MOST_INTERRUPTS && lists.all(|cpus| cpus.len() <= MOST_CPUS)
+        };
+        let is_bounded =
+            wire.interfaces.len() <= MOST_SETUPS && wire.interfaces.iter().all(is_small);
+        is_bounded.then_some(wire).ok_or(Damaged)
+    }
+
+    fn add(&mut self, later: &Self, _: &Columns) {
+        // An interval without it says nothing of it.
+        if *later != Setup::default() {
+            self.clone_from(later);
+        }
+    }
+}
+
+/// Nothing of it is kept.
+impl Recorded for Setup {}

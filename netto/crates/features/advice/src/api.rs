@@ -1,0 +1,41 @@
+//! `/api/v1/advice`: what the newest snapshots, added up, give reason for.
+
+use metrics_common::advice::{Adviser, Judgement, looked_at};
+use metrics_common::{Info, Snapshot};
+use netto_questions::api::{Answer, Api, Covered, Question, Refusal, Snapshots, json};
+use netto_questions::selection::Selection;
+use serde::Serialize;
+
+/// Its section as it is, and the question.
+pub(crate) const API: Api = Api {
+    questions: &[Question {
+        name: crate::NAME,
+        keys: &["last"],
+        answer: Answer::Recent(answer),
+    }],
+    ..Api::SECTION
+};
+
+/// Advice as JSON.
+#[derive(Serialize)]
+pub(crate) struct View {
+    #[serde(flatten)]
+    pub(crate) covered: Covered,
+    #[serde(flatten)]
+    pub(crate) judgement: Judgement,
+}
+
+fn answer(_: &Selection, snapshots: Snapshots<'_>, _: &Info) -> Result<Vec<u8>, Refusal> {
+    let mut covered = Covered::default();
+    let mut sum: Option<Snapshot> = None;
+    for snapshot in snapshots {
+        let snapshot = snapshot?;
+        covered.add(&snapshot);
+        match &mut sum {
+            Some(sum) => sum.add(&looked_at(&snapshot)),
+            None => sum = Some(looked_at(&snapshot)),
+        }
+    }
+    let judgement = Adviser::default().judge(&sum.unwrap_or_default());
+    json(&View { covered, judgement })
+}

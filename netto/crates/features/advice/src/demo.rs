@@ -1,0 +1,40 @@
+//! How the made-up host is set up: what its traffic shows. Pure.
+
+use metrics_common::sections::{InterfaceSetup, LOOPBACK, Setup};
+use netto_feature::demo::Generator;
+
+/// Its receive queues are served by one CPU, which is why one is overloaded.
+pub(crate) fn generator() -> Generator {
+    Box::new(|interval, sections| {
+        if interval.is_past {
+            return;
+        }
+        let traffic = sections.traffic.as_ref();
+        let interfaces = traffic.and_then(|own| own.interfaces.as_ref());
+        let interfaces = interfaces.into_iter().flat_map(|own| &own.named);
+        let interfaces = interfaces.filter(|own| own.driver != LOOPBACK);
+        sections.advice = Some(Setup {
+            interfaces: interfaces
+                .map(|own| InterfaceSetup {
+                    name: own.name.clone(),
+                    rx_queues: own.rx_queues,
+                    rps_cpus: Vec::new(),
+                    interrupts: match own.is_hardware {
+                        true => (0..own.rx_queues)
+                            .map(|queue| (64 + queue, vec![queue]))
+                            .collect(),
+                        false => Vec::new(),
+                    },
+                    gro: Some(true),
+                    tso: Some(true),
+                    tx_checksums: Some(true),
+                })
+                .collect(),
+            budget: Some(300),
+            budget_usecs: Some(8_000),
+            max_backlog: Some(1_000),
+            tracked_connections: Some(18_200),
+            has_nat: Some(true),
+        });
+    })
+}

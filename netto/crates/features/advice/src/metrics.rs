@@ -1,0 +1,76 @@
+//! Its metric: which rules hold.
+
+use metrics_common::Snapshot;
+use metrics_common::advice::{Holds, RULES, Watch};
+use netto_metrics::State;
+use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+
+/// Time between two judgements, nanoseconds.
+const EVERY_NS: u64 = 1_000_000_000;
+
+/// The last seconds, and what they give reason for.
+#[derive(Debug, Clone, Default)]
+struct LastSeconds {
+    watch: Watch,
+    judged_unix_ns: u64,
+}
+
+impl State for LastSeconds {
+    fn add(&mut self, snapshot: &Snapshot, _: &mut Snapshot) {
+        self.watch.push(snapshot);
+        if snapshot.time_unix_ns.abs_diff(self.judged_unix_ns) >= EVERY_NS {
+            self.judged_unix_ns = snapshot.time_unix_ns;
+            self.watch.judge();
+        }
+    }
+
+    fn copy(&self) -> Box<dyn State> {
+        Box::new(self.clone())
+    }
+}
+
+/// What is exported of it.
+pub(crate) const METRICS: Catalogue = Catalogue {
+    state: Some(|| Box::<LastSeconds>::default()),
+    ..Catalogue::of(&[Family::gauge(
+        "netto_advice_active",
+        Unit::Flag,
+        "Whether a rule of advice holds for the last seconds, by its name in docs/ADVICE.md; absent \
+         where a figure that it needs is not known.",
+        &["rule"],
+        |inputs, out| {
+            let Some(last) = inputs.totals.state::<LastSeconds>() else {
+                return;
+            };
+            for (rule, holds) in RULES.iter().zip(last.watch.holds()) {
+                if *holds != Holds::Unknown {
+                    let value = u64::from(*holds == Holds::Yes);
+                    out.push(&[rule.slug], Value::Count(value));
+                }
+            }
+        },
+    )])
+};
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::advice::fixture;
+    use metrics_common::fixture::info;
+    use netto_metrics::testing::page_of;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_that_holds_is_active_and_one_that_cannot_be_judged_is_absent() {
+        let mut snapshot = fixture::fires("rx-on-one-cpu");
+        snapshot.sections.own = None;
+        let page = page_of(METRICS, &info(), &[&snapshot, &fixture::later(&snapshot)]);
+        for line in [
+            "netto_advice_active{rule=\"rx-on-one-cpu\"} 1\n",
+            "netto_advice_active{rule=\"spinning\"} 0\n",
+        ] {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        assert!(!page.contains("rule=\"own-cost\""), "{page}");
+    }
+}

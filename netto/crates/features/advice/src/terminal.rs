@@ -1,0 +1,127 @@
+//! `netto advise`: advice on the newest intervals as text.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+
+use metrics_common::advice::{Adviser, Judgement, looked_at};
+use metrics_common::{Info, Snapshot};
+use netto_feature::command::Command;
+use netto_questions::api::{Covered, Refusal, TextView, json};
+use netto_questions::window::Window;
+
+use crate::api::View;
+
+/// The command.
+pub(crate) const COMMAND: Command = Command {
+    name: "advise",
+    about: "What could be tried to make networking cheaper here, and what it would gain at most: of a \
+            daemon, or this host",
+    arguments: |command| command,
+    view: |_| Box::new(AdviceView::default()),
+    ask: |options| options,
+};
+
+#[derive(Default)]
+struct AdviceView {
+    window: Window,
+    adviser: RefCell<Adviser>,
+}
+
+impl AdviceView {
+    fn judge(&self, length_ns: u64) -> (Snapshot, Judgement) {
+        let sum = self.window.sum(length_ns).unwrap_or_default();
+        let judgement = self.adviser.borrow_mut().judge(&sum);
+        (sum, judgement)
+    }
+}
+
+impl TextView for AdviceView {
+    fn push(&mut self, _: &Info, snapshot: Snapshot) -> Result<(), String> {
+        self.window.push(&looked_at(&snapshot));
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.window.clear();
+        self.adviser.take();
+    }
+
+    fn text(&self, info: &Info, length_ns: u64) -> String {
+        let (sum, judgement) = self.judge(length_ns);
+        format!(
+            "netto advise · {}\n{}",
+            info.hostname,
+            text(&sum, &judgement)
+        )
+    }
+
+    fn json(&self, _: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
+        let (sum, judgement) = self.judge(length_ns);
+        let mut covered = Covered::default();
+        covered.add(&sum);
+        json(&View { covered, judgement })
+    }
+}
+
+fn text(sum: &Snapshot, judgement: &Judgement) -> String {
+    let mut text = String::new();
+    for own in &judgement.advice {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\n{}\n  {}", own.name, own.evidence);
+        for command in &own.commands {
+            let _ = writeln!(text, "  try   {command}");
+        }
+        let _ = writeln!(text, "  gain  {}\n  see   {}", own.gain_words(), own.link);
+    }
+    if judgement.advice.is_empty() {
+        let seconds = sum.interval_ns as f64 / 1e9;
+        let _ = writeln!(text, "\nnothing to advise, by the last {seconds:.1} s");
+    }
+    if let Some(words) = judgement.unjudged_words() {
+        let _ = writeln!(text, "\n{words}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::advice::fixture;
+
+    use super::*;
+
+    const LENGTH_NS: u64 = 5_000_000_000;
+
+    #[test]
+    fn advice_stands_with_evidence_commands_gain_and_link_or_there_is_a_sentence() {
+        let info = metrics_common::fixture::info();
+        let mut view = AdviceView::default();
+        assert!(view.text(&info, LENGTH_NS).contains("nothing to advise"));
+        view.push(&info, fixture::fires("conntrack-without-nat"))
+            .unwrap();
+        let text = view.text(&info, LENGTH_NS);
+        for part in [
+            "netto advise · host\n\nConnections are tracked, and no address is translated\n  tracking takes 0.10 CPUs",
+            "\n  try   nft list ruleset | grep -w ct\n",
+            "\n  gain  at most 0.10 CPUs: ",
+            "\n  see   docs/ADVICE.md#conntrack-without-nat\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let json = view.json(&info, LENGTH_NS).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["advice"][0]["rule"], "conntrack-without-nat");
+        view.clear();
+        view.push(
+            &info,
+            Snapshot {
+                interval_ns: 1,
+                ..Snapshot::default()
+            },
+        )
+        .unwrap();
+        assert!(
+            view.text(&info, LENGTH_NS)
+                .contains("not judged, for lack of a figure: rx-on-one-cpu (")
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Situations that advice is for, made on the real kernel: it is given, and ends once what it says was
+//! done, and no more was gained than it had said.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::child::{self, Owned};
+use crate::daemon::Daemon;
+use crate::flows::needs_two_cpus;
+use crate::http;
+use crate::lab::{Network, Wire};
+use crate::traffic;
+use crate::trial::{NotOnThisKernel, tests};
+
+tests! {
+    advice::a_cpu_full_of_receiving_is_spread_by_the_advised_command ["ip"];
+    advice::small_writes_are_told_until_they_are_large ["ip"];
+}
+
+/// The CPU that sends, and so receives.
+const FULL: u32 = 0;
+/// Packets a second, and what each takes in the softirq, nanoseconds: 0.85 CPUs.
+const PACKETS: &str = "8500";
+const PACKET_NS: &str = "100000";
+const PORT: u16 = 6001;
+/// Intervals after which the last five seconds are counted in full.
+const SETTLED: u64 = 30;
+/// What idle time may be off by, in CPUs.
+const OFF: f64 = 0.1;
+
+/// The answer about the last seconds.
+fn advice(daemon: &Daemon) -> Result<Value> {
+    let answer = http::get_ok(daemon.at, "/api/v1/advice?last=5s")?;
+    answer.json()
+}
+
+/// What a rule says now; an error if it does not hold.
+fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
+    let said = advice(daemon)?;
+    let all = said["advice"].as_array().context("no list")?;
+    let own = all.iter().find(|own| own["rule"] == rule);
+    own.cloned()
+        .with_context(|| format!("{rule} does not hold: {said}"))
+}
+
+fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
+    match given(daemon, rule) {
+        Ok(own) => bail!("it holds: {own}"),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A process of the host's own namespace.
+fn burner(device: &str) -> Result<Owned> {
+    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let own = own.to_str().context("this test binary has no UTF-8 path")?;
+    let mut command = child::mortal(own);
+    let mut burner = Owned::start(command.args(["agent", "burn", device, PACKET_NS]))?;
+    burner.wait_for_line("ready")?;
+    Ok(burner)
+}
+
+/// The idle share of the full CPU over some seconds.
+fn idle() -> Result<f64> {
+    let read = || -> Result<[u64; 2]> {
+        let text = std::fs::read_to_string("/proc/stat")?;
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("cpu{FULL} ")));
+        let values = line.context("no such CPU")?.split_whitespace().skip(1);
+        let values: Vec<u64> = values.map(str::parse).collect::<Result<_, _>>()?;
+        // Idle and waiting for disks; guests are in user time.
+        Ok([values[3] + values[4], values[..8].iter().sum()])
+    };
+    let before = read()?;
+    std::thread::sleep(Duration::from_secs(5));
+    let after = read()?;
+    Ok((after[0] - before[0]) as f64 / (after[1] - before[1]) as f64)
+}
+
+pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> {
+    needs_two_cpus()?;
+    let wire = Wire::new()?;
+    let _burner = burner(&wire.device)?;
+    let (to, cpu) = (wire.nobody.to_string(), FULL.to_string());
+    let words = ["udp-paced-flows", &to, PACKETS, &cpu];
+    let _sender = traffic::agent(&wire.inside, &words)?;
+    let daemon = Daemon::start(&["--max-overhead", "100"])?;
+    let device = &wire.device;
+    // How the device is set up is known after the first reading.
+    let told = child::eventually(|| {
+        let own = given(&daemon, "rx-on-one-cpu")?;
+        let evidence = own["evidence"].as_str().context("no evidence")?;
+        let expected =
+            format!("; {device} has one receive queue, no interrupts of its own and no RPS");
+        ensure!(evidence.ends_with(&expected), "{evidence}");
+        ensure!(
+            evidence.starts_with(&format!("CPU {FULL} spends ")),
+            "{evidence}"
+        );
+        Ok(own)
+    })?;
+    let before = idle()?;
+    let command = told["try"][0].as_str().context("no command")?;
+    println!("\n{told:#}");
+    child::run(Command::new("sh").args(["-c", command]))?;
+    child::eventually(|| ended(&daemon, "rx-on-one-cpu"))?;
+    let gained = idle()? - before;
+    let stated = told["gain_cpus"].as_f64().context("no gain")?;
+    println!("gained {gained:.2} of at most {stated:.2} CPUs");
+    ensure!(gained > OFF, "nothing was gained");
+    ensure!(gained <= stated + OFF, "more was gained than stated");
+    Ok(())
+}
+
+pub fn small_writes_are_told_until_they_are_large() -> Result<()> {
+    let network = Network::direct()?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let writes = |bytes: &str| -> Result<[Owned; 2]> {
+        let sink = traffic::agent(&network.right, &["tcp-sink", &to])?;
+        Ok([
+            traffic::agent(&network.left, &["tcp-writes", &to, bytes, "0"])?,
+            sink,
+        ])
+    };
+    let small = writes("64")?;
+    let daemon = Daemon::start(&["--max-overhead", "100"])?;
+    let told = child::eventually(|| {
+        let said = advice(&daemon)?;
+        let unjudged = said["unjudged"].as_array().context("no list")?;
+        // Probes do not count all of the first intervals.
+        if daemon.sequence()? >= SETTLED
+            && let Some(own) = unjudged.iter().find(|own| own["rule"] == "small-writes")
+        {
+            return Ok(Err(own.to_string()));
+        }
+        given(&daemon, "small-writes").map(Ok)
+    })?;
+    let told = match told {
+        Ok(told) => told,
+        Err(unjudged) => return Err(NotOnThisKernel(unjudged).into()),
+    };
+    println!("\n{told:#}");
+    let bytes = told["figures"][1]["value"].as_f64().context("no value")?;
+    ensure!(bytes <= 512.0, "{told}");
+    ensure!(told["gain_cpus"].as_f64() > Some(0.0), "{told}");
+    drop(small);
+    let _large = writes("65536")?;
+    child::eventually(|| ended(&daemon, "small-writes"))
+}

@@ -1,0 +1,53 @@
+//! Advice as markup. Pure.
+
+use metrics_common::advice::Advice;
+use metrics_common::text::escape_html;
+
+/// A part for each: what is wrong, the evidence, what to try, and what could be gained.
+pub fn of(all: &[Advice]) -> String {
+    let mut html = String::new();
+    for own in all {
+        let commands = own.commands.iter();
+        let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
+        html += &format!(
+            "<article><h3>{}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
+             <details><summary>More</summary><p>{} See {}.</p></details></article>",
+            escape_html(own.name),
+            escape_html(&own.evidence),
+            commands.join("\n"),
+            escape_html(&own.gain_words()),
+            escape_html(own.more),
+            escape_html(&own.link),
+        );
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::advice::{Adviser, fixture};
+
+    use super::*;
+
+    #[test]
+    fn advice_has_its_evidence_commands_and_gain_and_a_hostile_name_is_no_markup() {
+        let mut host = fixture::fires("rx-on-one-cpu");
+        let traffic = host.sections.traffic.as_mut().unwrap();
+        traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
+        let html = of(&Adviser::default().judge(&host).advice);
+        for part in [
+            "<h3>One CPU is full of receiving while others idle</h3>",
+            "CPU 1 spends 90.0 % of its time in the RX softirq",
+            "/sys/class/net/'&lt;b&gt;'/queues",
+            "Gain: at most 0.90 CPUs",
+            "See docs/ADVICE.md#rx-on-one-cpu.",
+        ] {
+            assert!(
+                html.contains(part) || html.contains(&part.replace('\'', "&#39;")),
+                "{part}: {html}"
+            );
+        }
+        assert!(!html.contains("<b>"), "{html}");
+        assert_eq!(of(&[]), "");
+    }
+}

@@ -1,0 +1,58 @@
+//! The list of advice in the document.
+
+use std::rc::Rc;
+
+use metrics_common::Info;
+use metrics_common::advice::{Adviser, LEAST_NS};
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::list;
+use crate::format;
+use crate::page::dom::Dom;
+use crate::state::Keys;
+use crate::view::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Advice::default())
+}
+
+#[derive(Default)]
+struct Advice {
+    adviser: Adviser,
+    /// A judgement each second suffices.
+    is_judged: bool,
+    written: String,
+}
+
+impl Keys for Advice {}
+
+impl View for Advice {
+    fn meet(&mut self, _: &Dom, _: &Info) -> Result<(), JsValue> {
+        self.adviser = Adviser::default();
+        Ok(())
+    }
+
+    fn every_second(&mut self) {
+        self.is_judged = false;
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let is_paused = scene.shown.sequence != scene.now.sequence;
+        if self.is_judged || is_paused || scene.judged.interval_ns < LEAST_NS {
+            return Ok(());
+        }
+        self.is_judged = true;
+        let html = list::of(&self.adviser.judge(scene.judged).advice);
+        if self.written == html {
+            return Ok(());
+        }
+        let window = format::window(scene.judged.interval_ns);
+        scene.dom.set_text("advice-window", &window)?;
+        scene.dom.element("advice-list")?.set_inner_html(&html);
+        scene.dom.set_hidden("advice", html.is_empty())?;
+        self.written = html;
+        Ok(())
+    }
+}
