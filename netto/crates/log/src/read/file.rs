@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +26,17 @@ pub enum OpenError {
     /// A pipe, a device, a directory.
     #[error("is not a regular file: only those can be read more than once")]
     NotRegular,
+}
+
+/// A file that holds an interval.
+#[derive(Debug, Clone)]
+pub(super) struct KnownFile {
+    pub(super) path: PathBuf,
+    /// End and beginning of its first interval, nanoseconds since the Unix epoch.
+    pub(super) first_end_unix_ns: u64,
+    pub(super) first_begin_unix_ns: u64,
+    /// The description of its first interval; `None` if that is lost.
+    pub(super) info: Option<Arc<Info>>,
 }
 
 /// An open log. Its readers share the file but not their offsets; data appended after it was opened

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics_common::Info;
 use metrics_common::log::LogIndex;
 
 use super::decoder::Event;
-use super::file::LogFile;
+use super::file::{KnownFile, LogFile};
 use super::findings::{Findings, SeriesError, wording};
 use super::series::Series;
 use netto_questions::times::Span;
@@ -21,17 +20,6 @@ pub struct Files {
     problems: Vec<String>,
     length_bytes: u64,
     read_bytes: Arc<AtomicU64>,
-}
-
-/// A file that holds an interval.
-#[derive(Debug, Clone)]
-pub(super) struct KnownFile {
-    pub(super) path: PathBuf,
-    /// End and beginning of its first interval, nanoseconds since the Unix epoch.
-    pub(super) first_end_unix_ns: u64,
-    pub(super) first_begin_unix_ns: u64,
-    /// The description of its first interval; `None` if that is lost.
-    pub(super) info: Option<Arc<Info>>,
 }
 
 impl Files {

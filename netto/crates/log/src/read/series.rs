@@ -21,8 +21,7 @@ use metrics_common::log::{Beginning, Digest, LogIndex, Sums, Wanted};
 use metrics_common::{ComponentInfo, Info, Snapshot};
 
 use super::decoder::Event;
-use super::file::{Events, LogFile};
-use super::files::KnownFile;
+use super::file::{Events, KnownFile, LogFile};
 use super::findings::{Findings, wording};
 use netto_questions::times::Span;
 
