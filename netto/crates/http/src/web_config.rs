@@ -132,7 +132,9 @@ impl WebConfig {
     /// As [`WebConfig::load`].
     pub fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
         // An empty file is a valid one, as in exporter-toolkit.
-        let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
+        // A message goes into a log, and lines of the file may have passwords.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let raw: Option<Raw> = serde_saphyr::from_str_with_options(text, options)?;
         let raw = raw.unwrap_or_default();
         let (mut warnings, mut files) = (Vec::new(), Vec::new());
         let tls = match raw.tls_server_config {
@@ -384,6 +386,20 @@ mod tests {
         ] {
             let error = parse(text, folder.path()).err().expect(text);
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_message_repeats_a_line_of_the_file() {
+        for mistake in [
+            "unknown: 1",
+            "basic_auth_users: {}",
+            "tls_server_config: [",
+            "\t- a: b: c",
+        ] {
+            let text = format!("basic_auth_users:\n  ada: $2y$10$secret\n{mistake}\n");
+            let error = parse(&text, Path::new(".")).err().expect(mistake);
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 
