@@ -1,130 +1,74 @@
-//! Advice on the intervals of a log, and as text. Pure, and bounded.
+//! Advice on a span of a log, as text and JSON. Pure, and bounded.
+//!
+//! A span is judged as a whole: a report says the same whether it reads sums or every interval. What
+//! holds for a part of it only is found by the report of that part.
 
 use std::fmt::Write as _;
 
 use metrics_common::Snapshot;
-use metrics_common::advice::{Advice, Adviser, RULES, looked_at};
+use metrics_common::advice::{Advice, Adviser, looked_at};
+use metrics_common::text::cpus;
 use netto_feature::summary::{Summarizer, Summary};
-use netto_questions::figures::{percent, plain};
-use serde::Serialize;
+use netto_questions::figures::plain;
 
-/// Intervals are judged in pieces of this length at least, nanoseconds.
-const PIECE_NS: u64 = 10_000_000_000;
 /// Rules that are shown in a report, which has other things to say, too.
-const SHOWN: usize = 4;
+const SHOWN: usize = 2;
+/// Commands that are shown of each.
+const COMMANDS: usize = 2;
 
-/// Judges a log piece by piece.
+/// Judges a log.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
-    Box::new(Pieces {
-        piece: None,
-        adviser: Adviser::default(),
-        judged_ns: 0,
-        held: RULES.iter().map(|_| None).collect(),
-    })
+    Box::new(Span { sum: None })
 }
 
-struct Pieces {
-    piece: Option<Snapshot>,
-    adviser: Adviser,
-    judged_ns: u64,
-    held: Vec<Option<Held>>,
+/// What rules look at, added up.
+struct Span {
+    sum: Option<Snapshot>,
 }
 
-/// A rule that held for some time.
-#[derive(Debug, Serialize)]
-pub(crate) struct Held {
-    /// For how much of the time.
-    pub(crate) held_ratio: f64,
-    #[serde(skip)]
-    held_ns: u64,
-    /// What was said when most could be gained.
-    #[serde(flatten)]
-    pub(crate) advice: Advice,
-}
-
-impl Pieces {
-    fn judge(&mut self) {
-        let Some(piece) = self.piece.take() else {
-            return;
-        };
-        self.judged_ns = self.judged_ns.saturating_add(piece.interval_ns);
-        for advice in self.adviser.judge(&piece).advice {
-            let place = RULES.iter().position(|rule| rule.slug == advice.rule);
-            let Some(held) = place.and_then(|place| self.held.get_mut(place)) else {
-                continue;
-            };
-            let before_ns = held.as_ref().map_or(0, |own| own.held_ns);
-            let held_ns = before_ns.saturating_add(piece.interval_ns);
-            match held {
-                Some(own) if own.advice.gain_cpus >= advice.gain_cpus => own.held_ns = held_ns,
-                _ => {
-                    *held = Some(Held {
-                        held_ratio: 0.0,
-                        held_ns,
-                        advice,
-                    });
-                }
-            }
-        }
-    }
-}
-
-impl Summarizer for Pieces {
+impl Summarizer for Span {
     fn add(&mut self, snapshot: &Snapshot) {
         let own = looked_at(snapshot);
-        match &mut self.piece {
-            Some(piece) => piece.add(&own),
-            None => self.piece = Some(own),
-        }
-        if self
-            .piece
-            .as_ref()
-            .is_some_and(|piece| piece.interval_ns >= PIECE_NS)
-        {
-            self.judge();
+        match &mut self.sum {
+            Some(sum) => sum.add(&own),
+            None => self.sum = Some(own),
         }
     }
 
-    fn finish(mut self: Box<Self>, component: Option<&str>) -> Option<Summary> {
-        self.judge();
+    fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
         // It is of all of networking.
-        if self.judged_ns == 0 || component.is_some() {
-            return None;
-        }
-        let mut held: Vec<Held> = self.held.into_iter().flatten().collect();
-        for own in &mut held {
-            own.held_ratio = own.held_ns as f64 / self.judged_ns as f64;
-        }
+        let sum = self.sum.filter(|_| component.is_none())?;
+        let advice = Adviser::default().judge(&sum).advice;
         Some(Summary {
-            text: text(&held),
-            json: serde_json::to_string_pretty(&held).ok()?,
+            text: text(&advice),
+            json: serde_json::to_string_pretty(&advice).ok()?,
         })
     }
 }
 
-/// What held, with an empty line before; nothing if nothing did.
-fn text(held: &[Held]) -> String {
+/// What holds, with an empty line before; nothing if nothing does.
+fn text(all: &[Advice]) -> String {
     let mut text = String::new();
-    for own in held.iter().take(SHOWN) {
-        let Held {
-            held_ratio, advice, ..
-        } = own;
+    let shown = &all[..SHOWN.min(all.len())];
+    for own in shown {
+        let gain = own
+            .gain_cpus
+            .map(|gain| format!(" (at most {} CPUs)", cpus(gain)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{}: {} ({} of the time)",
-            advice.name,
-            plain(&advice.evidence),
-            percent(*held_ratio)
+            "{}{}: {}",
+            own.name,
+            gain.unwrap_or_default(),
+            plain(&own.evidence)
         );
-        for command in &advice.commands {
-            let _ = writeln!(text, "  try   {}", plain(command));
+        for command in own.commands.iter().take(COMMANDS) {
+            let _ = writeln!(text, "  try  {}", plain(command));
         }
-        let _ = writeln!(text, "  gain  {}", plain(&advice.gain_words()));
     }
-    if held.len() > SHOWN {
-        let names: Vec<&str> = held[SHOWN..].iter().map(|own| own.advice.rule).collect();
-        let _ = writeln!(text, "also {}: see --format json", names.join(", "));
+    let others: Vec<&str> = all[shown.len()..].iter().map(|own| own.rule).collect();
+    if !others.is_empty() {
+        let _ = writeln!(text, "also {}: see --format json", others.join(", "));
     }
     match text.is_empty() {
         true => text,
@@ -134,7 +78,7 @@ fn text(held: &[Held]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::fixture;
+    use metrics_common::advice::{RULES, fixture};
 
     use super::*;
 
@@ -145,51 +89,37 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_what_held_for_how_long_with_commands_and_gain() {
-        let calm = fixture::calm();
-        let spinning = fixture::fires("spinning");
-        let own = summary(&[calm.clone(), calm.clone(), calm.clone(), spinning]).unwrap();
+    fn a_report_says_what_holds_for_its_span_with_commands_and_gain() {
+        let own = summary(&[fixture::fires("spinning")]).unwrap();
         let lines: Vec<&str> = own.text.lines().collect();
         assert_eq!(lines[..2], ["", "advice (docs/ADVICE.md)"]);
-        assert!(
-            lines[2].starts_with("CPUs poll and find nothing: it takes "),
-            "{}",
-            own.text
-        );
-        assert!(lines[2].ends_with("(25.0 % of the time)"), "{}", own.text);
-        assert!(lines[3].starts_with("  try   sysctl -w net.core.busy_poll=0"));
-        assert!(
-            lines[4].starts_with("  gain  at most 0.90 CPUs: "),
-            "{}",
-            own.text
-        );
-        assert!(own.json.contains("\"held_ratio\": 0.25"), "{}", own.json);
+        let begin = "CPUs poll and find nothing (at most 0.90 CPUs): it takes ";
+        assert!(lines[2].starts_with(begin), "{}", own.text);
+        assert!(lines[3].starts_with("  try  sysctl -w net.core.busy_poll=0"));
+        assert!(own.json.contains("\"gain_cpus\": 0.9"), "{}", own.json);
     }
 
     #[test]
-    fn short_intervals_are_judged_together_and_a_calm_log_has_no_lines() {
-        let mut short = fixture::fires("own-cost");
-        short.interval_ns = PIECE_NS / 3;
-        let all: Vec<Snapshot> = (0..7).map(|_| short.clone()).collect();
-        let own = summary(&all).unwrap();
-        assert!(own.text.contains("(100.0 % of the time)"), "{}", own.text);
-        let calm = summary(&[fixture::calm()]).unwrap();
-        assert_eq!((&*calm.text, &*calm.json), ("", "[]"));
+    fn a_span_is_judged_as_a_whole_and_a_calm_one_has_no_lines() {
+        let (calm, spinning) = (fixture::calm(), fixture::fires("spinning"));
+        let rare: Vec<Snapshot> = (0..30).map(|_| calm.clone()).chain([spinning]).collect();
+        for of in [&rare[..], &[calm]] {
+            let own = summary(of).unwrap();
+            assert_eq!((&*own.text, &*own.json), ("", "[]"));
+        }
         assert_eq!(summary(&[]), None);
         let mut sum = summarizer();
-        sum.add(&short);
+        sum.add(&fixture::fires("own-cost"));
         assert_eq!(sum.finish(Some("gro")), None, "it is of all networking");
     }
 
     #[test]
     fn a_report_stays_short_whatever_holds() {
-        let all: Vec<Snapshot> = RULES.iter().map(|rule| fixture::fires(rule.slug)).collect();
-        let own = summary(&all).unwrap();
-        assert!(own.text.lines().count() <= 20, "{}", own.text);
-        assert!(
-            own.text.lines().last().unwrap().starts_with("also "),
-            "{}",
-            own.text
-        );
+        let held = |slug| Adviser::default().judge(&fixture::fires(slug)).advice;
+        let all: Vec<Advice> = RULES.iter().flat_map(|rule| held(rule.slug)).collect();
+        assert!(all.len() >= RULES.len());
+        let text = text(&all);
+        assert!(text.lines().count() <= 9, "{text}");
+        assert!(text.lines().last().unwrap().starts_with("also "), "{text}");
     }
 }
