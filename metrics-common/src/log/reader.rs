@@ -23,7 +23,7 @@ use crate::packed::Damaged;
 /// bytes more for its payload's checksum.
 pub const WORK_PER_BYTE: u64 = 20;
 
-const CHUNK_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// How a log file begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
