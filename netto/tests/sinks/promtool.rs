@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
-
 use crate::support::*;
 
 /// Runs the tool with this input; `None` if it is not installed, which is printed.
@@ -85,9 +83,11 @@ fn the_shipped_rules_record_and_alert_what_they_must_and_nothing_else() {
 #[test]
 fn every_shipped_alert_says_what_it_means_and_what_to_do_and_has_a_test() {
     let read = |name: &str| std::fs::read_to_string(shipped(name)).expect("a shipped file");
-    let rules: Value = serde_saphyr::from_str(&read("netto.rules.yml")).expect("YAML");
-    let tests: Value = serde_saphyr::from_str(&read("netto.rules.test.yml")).expect("YAML");
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let rules: serde_yaml_ng::Value =
+        serde_yaml_ng::from_str(&read("netto.rules.yml")).expect("YAML");
+    let tests: serde_yaml_ng::Value =
+        serde_yaml_ng::from_str(&read("netto.rules.test.yml")).expect("YAML");
+    let list = |value: &serde_yaml_ng::Value| value.as_sequence().cloned().unwrap_or_default();
     let tested: Vec<_> = list(&tests["tests"])
         .iter()
         .flat_map(|test| list(&test["alert_rule_test"]))

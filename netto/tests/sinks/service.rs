@@ -199,7 +199,7 @@ fn netto_the_unit_and_the_chart_name_the_same_capabilities() {
 #[test]
 fn the_chart_has_netto_s_version_and_its_values_are_yaml() {
     let yaml = |name| {
-        let value: serde_json::Value = serde_saphyr::from_str(&shipped(name)).expect(name);
+        let value: serde_yaml_ng::Value = serde_yaml_ng::from_str(&shipped(name)).expect(name);
         value
     };
     let chart = yaml("helm/netto/Chart.yaml");

@@ -132,9 +132,7 @@ impl WebConfig {
     /// As [`WebConfig::load`].
     pub fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
         // An empty file is a valid one, as in exporter-toolkit.
-        // A message goes into a log, and lines of the file may have passwords.
-        let options = serde_saphyr::options! { with_snippet: false };
-        let raw: Option<Raw> = serde_saphyr::from_str_with_options(text, options)?;
+        let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
         let raw = raw.unwrap_or_default();
         let (mut warnings, mut files) = (Vec::new(), Vec::new());
         let tls = match raw.tls_server_config {
