@@ -1,4 +1,4 @@
-//! The table of components. **To add one, add one row to [`COMPONENTS`].**
+//! The table of components. **To add one, add one row to `TABLE`, which the program has as [`COMPONENTS`].**
 //!
 //! A row names a part of the network stack, its parent, how its CPU time is measured, and how
 //! it is shown. The BPF header, the classifier, the wire format, the Prometheus labels, the colours
@@ -483,8 +483,28 @@ const BUSY_POLL_WORK: &[Rule] = &each::<9>(
 );
 const BUSY_POLL_LOOPS: &[&str] = &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"];
 
-/// Every component, parents before children, in display order.
-pub const COMPONENTS: &[Component] = &[
+/// Every component, parents before children, in display order. In WebAssembly `help` and `color` are
+/// empty: the page has those of the daemon's description ([`crate::Info`]), and need not download
+/// another.
+pub const COMPONENTS: &[Component] = &of_program();
+
+const ROWS: usize = TABLE.len();
+
+const fn of_program() -> [Component; ROWS] {
+    let mut all = [TABLE[0]; ROWS];
+    let mut row = 0;
+    while row < ROWS {
+        all[row] = TABLE[row];
+        if cfg!(target_arch = "wasm32") {
+            all[row].help = "";
+            all[row].color = "";
+        }
+        row += 1;
+    }
+    all
+}
+
+const TABLE: &[Component] = &[
     Component {
         slug: "network",
         parent: None,
@@ -1709,8 +1729,6 @@ pub fn children(row: usize) -> &'static [usize] {
         false => &[],
     }
 }
-
-const ROWS: usize = COMPONENTS.len();
 
 /// Every row's children, computed at compile time.
 struct Children {

@@ -1,5 +1,5 @@
-//! Stable sorting in one instance for all types: the standard library's adds 5 kB to the page
-//! for each type and order.
+//! Stable sorting in one instance for all types: the standard library's, stable or not, adds 4 to 5 kB to
+//! the page for each type and order. What the page runs sorts by these functions only.
 
 use std::cmp::Ordering;
 use std::mem;

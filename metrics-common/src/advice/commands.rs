@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use crate::sections::{InterfaceSetup, Owner, OwnerKind};
+use crate::sort::sort_by_key;
 use crate::text::{cpu_list, cpu_mask};
 
 /// Interrupts that have a command each.
@@ -36,7 +37,7 @@ pub(super) fn spread(of: &Figures, column: usize) -> Spread {
         .collect();
     if targets.len() < ENOUGH_OTHERS {
         targets.push(cpu);
-        targets.sort_unstable();
+        sort_by_key(&mut targets, |own| *own);
     }
     let name = &interface.name;
     let device = quoted(name);
@@ -97,7 +98,7 @@ fn interrupts(setup: &InterfaceSetup) -> String {
         .flat_map(|(_, cpus)| cpus)
         .copied()
         .collect();
-    cpus.sort_unstable();
+    sort_by_key(&mut cpus, |cpu| *cpu);
     cpus.dedup();
     match (setup.interrupts.len(), cpus.as_slice()) {
         (0, _) => "no interrupts of its own".to_owned(),

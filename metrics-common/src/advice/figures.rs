@@ -51,21 +51,17 @@ impl<'a> Figures<'a> {
         self.sum.interval_ns as f64 / 1e9
     }
 
-    fn known(&self, value: Option<u64>) -> f64 {
-        value.map_or(f64::NAN, |value| value as f64)
-    }
-
     /// A count by second.
     fn rate(&self, count: Option<u64>) -> f64 {
-        self.known(count) / self.seconds()
+        known(count) / self.seconds()
     }
 
     /// CPU time by time of these components, as far as they are measured.
     pub(super) fn worth(&self, slugs: &[&str]) -> f64 {
         let rows = slugs.iter().filter_map(|slug| index_of(slug));
-        let known = rows.filter_map(|row| self.sum.total_ns(row));
-        let all = known.reduce(u64::saturating_add);
-        self.known(all) / self.sum.interval_ns as f64
+        let measured = rows.filter_map(|row| self.sum.total_ns(row));
+        let all = measured.reduce(u64::saturating_add);
+        known(all) / self.sum.interval_ns as f64
     }
 
     /// The column with most of this row, and its share of that CPU's time.
@@ -179,7 +175,7 @@ impl<'a> Figures<'a> {
     pub(super) fn own(&self) -> Option<(u32, f64, f64)> {
         let own = self.sum.sections.own.as_ref()?;
         let costliest = own.costliest?;
-        let all = self.known(own.taken_total_ns()) / self.sum.interval_ns as f64;
+        let all = known(own.taken_total_ns()) / self.sum.interval_ns as f64;
         Some((costliest.cpu, costliest.ratio, all))
     }
 
@@ -189,4 +185,9 @@ impl<'a> Figures<'a> {
         let watts = power.network_energy_joules / self.seconds();
         Some(watts / self.worth(&["network"])).filter(|watts| watts.is_finite())
     }
+}
+
+/// What is not known is no number.
+fn known(value: Option<u64>) -> f64 {
+    value.map_or(f64::NAN, |value| value as f64)
 }

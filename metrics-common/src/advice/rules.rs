@@ -4,7 +4,8 @@
 use super::commands;
 use super::figures::Figures;
 use crate::component::{COMPONENTS, index_of};
-use crate::sections::{ProtocolCount, Setup, SoftnetCount, WorkCount};
+use crate::sections::{Interface, ProtocolCount, Setup, SoftnetCount, WorkCount};
+use crate::sort::sort_by;
 use crate::text::{count, cpu_list, cpus, percent};
 
 /// A rule: it holds while all its limits are met.
@@ -106,7 +107,12 @@ impl Limit {
 
 const fn limit(figure: &'static str, unit: Unit, begins: f64, ends: f64) -> Limit {
     Limit {
-        figure,
+        // The page shows advice and no limits, and need not download their names.
+        figure: if cfg!(target_arch = "wasm32") {
+            ""
+        } else {
+            figure
+        },
         unit,
         begins,
         ends,
@@ -608,10 +614,7 @@ pub const RULES: &[Rule] = &[
             limit("RX softirq", Unit::Cpus, 0.1, 0.07),
         ],
         figures: |of| {
-            let on = of.busiest(|own| {
-                of.setup_of(&own.name)
-                    .is_some_and(|own| own.gro == Some(true))
-            });
+            let on = with_gro(of);
             let bytes = on.map_or(f64::NAN, |own| of.received(own).1);
             let packets = of.packets();
             vec![
@@ -623,10 +626,7 @@ pub const RULES: &[Rule] = &[
             ]
         },
         words: |of| {
-            let on = of.busiest(|own| {
-                of.setup_of(&own.name)
-                    .is_some_and(|own| own.gro == Some(true))
-            });
+            let on = with_gro(of);
             let name = on.map_or(String::new(), |own| own.name.clone());
             let device = commands::quoted(&name);
             Words {
@@ -849,11 +849,21 @@ fn tcp(of: &Figures) -> f64 {
     of.protocol(ProtocolCount::TcpSegmentsIn) / of.packets()
 }
 
+/// Whether the interface merges packets; `None` if that is not known.
+fn has_gro(of: &Figures, own: &Interface) -> Option<bool> {
+    of.setup_of(&own.name)?.gro
+}
+
+/// The busiest interface whose GRO is on.
+fn with_gro<'a>(of: &Figures<'a>) -> Option<&'a Interface> {
+    of.busiest(|own| has_gro(of, own) == Some(true))
+}
+
 /// The busiest hardware whose GRO is off, with packets a second and bytes of each.
 fn without_gro(of: &Figures) -> Option<(String, f64, f64)> {
-    let is_off = |name: &str| of.setup_of(name).is_some_and(|own| own.gro == Some(false));
-    let own =
-        of.busiest(|own| own.is_hardware && is_off(&own.name) && of.received(own).1 <= JUMBO)?;
+    let own = of.busiest(|own| {
+        own.is_hardware && has_gro(of, own) == Some(false) && of.received(own).1 <= JUMBO
+    })?;
     let (packets, bytes) = of.received(own);
     Some((own.name.clone(), packets, bytes))
 }
@@ -870,7 +880,7 @@ fn of_no_interface(of: &Figures) -> f64 {
 fn leaders(of: &Figures, slugs: &[&str]) -> Vec<String> {
     let known = slugs.iter().map(|slug| (*slug, of.worth(&[slug])));
     let mut known: Vec<(&str, f64)> = known.filter(|(_, worth)| *worth > 0.0).collect();
-    known.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sort_by(&mut known, |a, b| b.1.total_cmp(&a.1));
     let label = |slug: &str| index_of(slug).and_then(|row| COMPONENTS.get(row));
     let shown = |(slug, worth): &(&str, f64)| {
         let label = label(slug).map_or("", |row| row.label);

@@ -9,6 +9,7 @@ use super::times::Times;
 use super::{LEAST_COVERED_NS, POINTS, is_due, whole_periods};
 use crate::sections::Columns;
 use crate::snapshot::Snapshot;
+use crate::sort::sort_by_key;
 
 /// Most bytes of a grid's columns, one byte for each row and layer. There are at least sixteen
 /// columns.
@@ -105,7 +106,7 @@ impl Grid {
             return;
         }
         let mut all: Vec<u32> = self.rows.iter().chain(rows).copied().collect();
-        all.sort_unstable();
+        sort_by_key(&mut all, |row| *row);
         all.dedup();
         let before = std::mem::replace(&mut self.rows, all);
         let moved = Moved {

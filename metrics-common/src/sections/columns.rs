@@ -1,6 +1,8 @@
 //! Rows of numbers with a column for each CPU, and their sum over intervals between which CPUs
 //! came and went. Knows numbers only.
 
+use crate::sort::sort_by_key;
+
 /// A table with a row for each component and a column for each CPU; a row that was not measured
 /// is absent.
 pub type Rows<T> = Vec<Option<Vec<T>>>;
@@ -37,7 +39,7 @@ impl Columns {
             };
         }
         let mut both = [sum.as_slice(), later].concat();
-        both.sort_unstable();
+        sort_by_key(&mut both, |cpu| *cpu);
         both.dedup();
         // Every CPU of either is in `both`.
         let place = |cpu: &u32| both.partition_point(|other| other < cpu);

@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::info::Info;
 use crate::latency::{Point, words::time};
 use crate::snapshot::Snapshot;
-use crate::sort::sort_by;
+use crate::sort::{sort_by, sort_by_key};
 
 /// The points whose latency is the stack's and not the application's; the one with most intervals is
 /// shown.
@@ -141,7 +141,7 @@ impl Courses {
         let sum = |of: &[(f64, u64)]| of.iter().map(|(cost, _)| cost).sum::<f64>();
         let median = |of: &[(f64, u64)]| {
             let mut all: Vec<u64> = of.iter().map(|(_, ns)| *ns).collect();
-            all.sort_unstable();
+            sort_by_key(&mut all, |ns| *ns);
             all[all.len() / 2]
         };
         Some(Course {

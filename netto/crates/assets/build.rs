@@ -69,6 +69,25 @@ fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
     Ok(whole.into_bytes())
 }
 
+/// A style without comments, indentation and empty lines, which browsers would download for nothing.
+fn without_comments(style: &[u8]) -> Result<Vec<u8>> {
+    let mut rest = std::str::from_utf8(style).context("style.css is not UTF-8")?;
+    let mut plain = String::with_capacity(rest.len());
+    while let Some((before, after)) = rest.split_once("/*") {
+        plain.push_str(before);
+        let (_, after) = after
+            .split_once("*/")
+            .context("style.css has a comment that does not end")?;
+        rest = after;
+    }
+    plain.push_str(rest);
+    let lines = plain.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines
+        .flat_map(|line| [line, "\n"])
+        .collect::<String>()
+        .into_bytes())
+}
+
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
 /// The generated file defines `ASSETS: &[Asset]`; the including file defines `Asset` with the
@@ -89,9 +108,11 @@ fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
                     let bytes = fs::read(&path).with_context(|| {
                         format!("cannot read the dashboard's {}", path.display())
                     })?;
-                    if name == "index.html" {
-                        return Ok((name, with_views(&bytes, workspace_root)?));
-                    }
+                    let bytes = match name {
+                        "index.html" => with_views(&bytes, workspace_root)?,
+                        "style.css" => without_comments(&bytes)?,
+                        _ => bytes,
+                    };
                     Ok((name, bytes))
                 })
                 .collect::<Result<Vec<_>>>()?

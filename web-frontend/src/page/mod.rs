@@ -182,6 +182,13 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
+        let begun_ms = js_sys::Date::now();
+        let drawn = self.update();
+        self.pace.has_drawn(js_sys::Date::now() - begun_ms);
+        drawn
+    }
+
+    fn update(&mut self) -> Result<(), JsValue> {
         self.switch.begin(&self.dom, &self.shared.about)?;
         let measured = self.views.iter().flat_map(|(_, view)| view.measured());
         self.dom.measure(measured.copied());

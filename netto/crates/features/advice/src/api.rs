@@ -1,8 +1,8 @@
 //! `/api/v1/advice`: what the newest snapshots, added up, give reason for.
 
+use metrics_common::Info;
 use metrics_common::advice::{Adviser, Judgement, looked_at};
-use metrics_common::{Info, Snapshot};
-use netto_questions::api::{Answer, Api, Covered, Question, Refusal, Snapshots, json};
+use netto_questions::api::{Answer, Api, Covered, Question, Refusal, Snapshots, json, sum_of};
 use netto_questions::selection::Selection;
 use serde::Serialize;
 
@@ -27,15 +27,12 @@ pub(crate) struct View {
 
 fn answer(_: &Selection, snapshots: Snapshots<'_>, _: &Info) -> Result<Vec<u8>, Refusal> {
     let mut covered = Covered::default();
-    let mut sum: Option<Snapshot> = None;
-    for snapshot in snapshots {
+    let mut parts = snapshots.map(|snapshot| {
         let snapshot = snapshot?;
         covered.add(&snapshot);
-        match &mut sum {
-            Some(sum) => sum.add(&looked_at(&snapshot)),
-            None => sum = Some(looked_at(&snapshot)),
-        }
-    }
-    let judgement = Adviser::default().judge(&sum.unwrap_or_default());
+        Ok(looked_at(&snapshot))
+    });
+    let sum = sum_of(&mut parts)?.unwrap_or_default();
+    let judgement = Adviser::default().judge(&sum);
     json(&View { covered, judgement })
 }

@@ -49,14 +49,16 @@ fn interfaces(roots: &Roots) -> Vec<InterfaceSetup> {
         .take(MOST_INTERFACES)
         .map(|entry| entry.path())
         .filter(|path| !path.ends_with("lo"))
-        .filter(|path| read_text(&path.join("operstate")).is_some_and(|state| state != "down"))
         .filter_map(|path| Some((number(&path.join("statistics/rx_packets"))?, path)))
         .collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let offloads = Offloads::open().ok();
-    let found = found.into_iter().take(MOST_SETUPS);
-    found
-        .filter_map(|(_, path)| interface(roots, &path, offloads.as_ref()))
+    // Only as many states are read as it takes to find those that are kept.
+    let is_up =
+        |path: &Path| read_text(&path.join("operstate")).is_some_and(|state| state != "down");
+    let up = found.iter().filter(|(_, path)| is_up(path));
+    up.take(MOST_SETUPS)
+        .filter_map(|(_, path)| interface(roots, path, offloads.as_ref()))
         .collect()
 }
 
