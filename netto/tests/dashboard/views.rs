@@ -23,6 +23,7 @@ tests! {
     views::the_first_screen_has_a_map_of_cpus_that_leads_to_them = map;
     views::of_128_cpus_only_those_in_sight_are_in_the_table = columns_in_sight;
     views::nothing_is_wider_than_the_window_in_light_or_dark = fits;
+    views::advice_is_reached_by_its_name_and_stays_open_while_its_figures_change = advice;
 }
 
 fn all_of_them_render_without_a_complaint() -> Result<()> {
@@ -409,4 +410,30 @@ fn fits() -> Result<()> {
         "{grounds:?}"
     );
     browser.must_be_content()
+}
+
+fn advice() -> Result<()> {
+    let demo = demo::usual()?;
+    let browser = Browser::start(1400, 900)?;
+    browser.open(&demo.page(""))?;
+    browser.wait_until(
+        "it can be jumped to",
+        "return !document.getElementById('jump-advice').hidden",
+    )?;
+    browser.click("jump:advice")?;
+    browser.wait_until(
+        "it is in sight",
+        "const { top, height } = document.getElementById('advice').getBoundingClientRect(); \
+         return height > 0 && top >= 0 && top < innerHeight",
+    )?;
+    browser.script("document.querySelector('#advice-list summary').click()")?;
+    let list = "return document.querySelector('#advice-list article > p').textContent";
+    let before = browser.script(list)?.to_string();
+    browser.wait_until("its figures change", &format!("{list} !== {before}"))?;
+    let open = "return document.querySelectorAll('#advice-list details[open]').length";
+    let open = browser.script(open)?;
+    ensure!(open == 1, "{open} of the list are open");
+    let said = browser.text("#advice-list")?;
+    ensure!(said.contains("Gain: at most "), "{said}");
+    Ok(())
 }

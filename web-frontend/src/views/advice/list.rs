@@ -3,19 +3,23 @@
 use metrics_common::advice::Advice;
 use metrics_common::text::escape_html;
 
-/// A part for each: what is wrong, the evidence, what to try, and what could be gained.
-pub fn of(all: &[Advice]) -> String {
+/// A part for each: what is wrong, the evidence, what to try, and what could be gained. The reader has
+/// opened what else is said of some rules.
+pub fn of(all: &[Advice], open: &[String]) -> String {
     let mut html = String::new();
     for own in all {
         let commands = own.commands.iter();
         let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
+        let is_open = open.iter().any(|rule| rule == own.rule);
         html += &format!(
             "<article><h3>{}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
-             <details><summary>More</summary><p>{} See {}.</p></details></article>",
+             <details data-rule=\"{}\"{}><summary>More</summary><p>{} See {}.</p></details></article>",
             escape_html(own.name),
             escape_html(&own.evidence),
             commands.join("\n"),
             escape_html(&own.gain_words()),
+            own.rule,
+            if is_open { " open" } else { "" },
             escape_html(own.more),
             escape_html(&own.link),
         );
@@ -34,7 +38,8 @@ mod tests {
         let mut host = fixture::fires("rx-on-one-cpu");
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
-        let html = of(&Adviser::default().judge(&host).advice);
+        let advice = Adviser::default().judge(&host).advice;
+        let html = of(&advice, &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",
             "CPU 1 spends 90.0 % of its time in the RX softirq",
@@ -48,6 +53,9 @@ mod tests {
             );
         }
         assert!(!html.contains("<b>"), "{html}");
-        assert_eq!(of(&[]), "");
+        assert!(html.contains("<details data-rule=\"rx-on-one-cpu\"><summary>"));
+        let open = of(&advice, &["rx-on-one-cpu".to_owned()]);
+        assert_eq!(open.matches(" open>").count(), 1, "{open}");
+        assert_eq!(of(&[], &[]), "");
     }
 }

@@ -9,7 +9,7 @@ use web_sys::Window;
 
 use super::list;
 use crate::format;
-use crate::page::dom::Dom;
+use crate::page::dom::{Dom, all};
 use crate::state::Keys;
 use crate::view::{Scene, View};
 
@@ -23,7 +23,6 @@ struct Advice {
     adviser: Adviser,
     /// A judgement each second suffices.
     is_judged: bool,
-    written: String,
 }
 
 impl Keys for Advice {}
@@ -44,15 +43,16 @@ impl View for Advice {
             return Ok(());
         }
         self.is_judged = true;
-        let html = list::of(&self.adviser.judge(scene.judged).advice);
-        if self.written == html {
-            return Ok(());
-        }
+        // The list is written anew whenever a figure of it changes.
+        let open = all(&scene.dom.root, "#advice-list details[open]")?;
+        let open = open.iter().filter_map(|own| own.get_attribute("data-rule"));
+        let open: Vec<String> = open.collect();
+        let html = list::of(&self.adviser.judge(scene.judged).advice, &open);
         let window = format::window(scene.judged.interval_ns);
         scene.dom.set_text("advice-window", &window)?;
-        scene.dom.element("advice-list")?.set_inner_html(&html);
-        scene.dom.set_hidden("advice", html.is_empty())?;
-        self.written = html;
-        Ok(())
+        for id in ["advice", "jump-advice"] {
+            scene.dom.set_hidden(id, html.is_empty())?;
+        }
+        scene.dom.set_html("#advice-list", html)
     }
 }
