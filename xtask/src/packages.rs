@@ -132,6 +132,8 @@ pub const DIST: &[Need] = &[
     program("curl", "curl", "trying packages"),
     program("rpm", "rpm", "trying the .rpm"),
     program("umoci", "umoci", "trying the image"),
+    program("podman", "podman", "running the image"),
+    program("runc", "runc", "running the image"),
     program("python3", "python3", "trying the chart"),
 ];
 

@@ -11,17 +11,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::libbpf_sys;
+use metrics_common::Snapshot;
 use nix::errno::Errno;
 
 use crate::child;
 use crate::daemon::{self, Daemon};
+use crate::flows::{Flow, caused_by, often, rate};
+use crate::follow::Followed;
 use crate::groups::{self, Group};
+use crate::lab::Network;
 use crate::log_disk::{is_consecutive, read};
 use crate::trial::{NotOnThisKernel, tests};
 use crate::{bpf, flow_daemon, guest, http, lab};
 
 tests! {
     faults::probes_that_others_detach_are_attached_again_or_stay ["ip"] = detached;
+    faults::a_program_at_control_groups_that_others_detach_is_attached_again ["ip"] = owners_detached;
     faults::symbols_that_are_hidden_later_cost_no_interval = hidden;
     machine::the_clock_of_the_day_steps_back_and_forward = clock;
     machine::modules_come_and_go_a_hundred_times = modules;
@@ -134,7 +139,7 @@ fn detached() -> Result<()> {
     for (kind, outcomes) in &seen {
         match kind.as_str() {
             "xdp" | "tcx" => taken += outcomes.iter().filter(|one| one.is_none()).count(),
-            // Attached anew with each window.
+            // The next test.
             "cgroup" => {}
             _ => ensure!(
                 outcomes.iter().all(|one| *one == Some(Errno::EOPNOTSUPP)),
@@ -168,6 +173,71 @@ fn detached() -> Result<()> {
         Ok(())
     })?;
     goes_on(&mut daemon)
+}
+
+/// Detaches the program at the root control group as soon as it is attached; the number of its link.
+fn take_from_groups(pid: u32, but: &[u32]) -> Result<u32> {
+    child::eventually(|| {
+        let links = links_of(pid)?;
+        let link = links
+            .iter()
+            .find(|(number, kind)| kind == "cgroup" && !but.contains(number));
+        let (link, _) = link.with_context(|| format!("not attached: {links:?}"))?;
+        detach(*link).with_context(|| format!("link {link} cannot be detached"))?;
+        Ok(*link)
+    })
+}
+
+fn owners_detached() -> Result<()> {
+    groups::hierarchy()?;
+    let network = Network::direct()?;
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let pid = followed.pid();
+    let (once, again) = (
+        "somebody has detached or replaced netto's programs at the root control group",
+        "somebody detaches or replaces netto's programs at the root control group again and again",
+    );
+    let says = |daemon: &Daemon, words: &str| {
+        let said = daemon.process.stderr();
+        let warnings = said.lines().filter(|line| line.contains("WARN"));
+        warnings.filter(|line| line.contains(words)).count()
+    };
+    let mut taken = vec![take_from_groups(pid, &[])?];
+    child::eventually(|| {
+        ensure!(says(followed.daemon(), once) == 1, "not noticed");
+        Ok(())
+    })?;
+    // Groups that netto cannot know from before are told apart by what arrives.
+    let groups = [Group::new("receives")?, Group::new("sends")?];
+    let flow = Flow::udp([&groups[0], &groups[1]], &network, 6001, rate(2_000));
+    let load = flow.start()?;
+    let told = |interval: &Snapshot| format!("{:?}", interval.sections.owners);
+    followed.find(told, |interval| {
+        let caused = caused_by(interval, &groups[0], "rx_softirq")?;
+        Ok((caused > 0.0).then_some(()))
+    })?;
+    drop(load);
+    // Who comes back each time is waited for, and neither fills the log.
+    for _ in 0..3 {
+        taken.push(take_from_groups(pid, &taken)?);
+    }
+    child::eventually(|| {
+        let notes = followed.daemon().info()?.notes;
+        let note = format!("at the root control group {} times", taken.len());
+        ensure!(
+            notes.iter().any(|own| own.contains(&note)),
+            "no note {note:?}: {notes:?}"
+        );
+        Ok(())
+    })?;
+    let counts = [once, again].map(|words| says(followed.daemon(), words));
+    let said = followed.daemon().process.stderr();
+    // Nor is it taken for a cost that is too high.
+    ensure!(
+        counts == [1, 1] && !said.contains("would cost too much"),
+        "{counts:?} of {said}"
+    );
+    Ok(())
 }
 
 fn hidden() -> Result<()> {

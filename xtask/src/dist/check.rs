@@ -135,7 +135,8 @@ fn package(
     sysroot::remove(&newer)
 }
 
-/// The image's layer in an empty root: nothing else is there that the binary could need.
+/// The image's layer in an empty root, where nothing else is that the binary could need, and the image as
+/// podman runs it.
 fn image(dist: &Dist) -> Result<()> {
     let root = dist.out.join("container");
     sysroot::remove(&root)?;
@@ -144,11 +145,20 @@ fn image(dist: &Dist) -> Result<()> {
     process::run(unpack.args(["unpack", "--image", &image]).arg(&root))?;
     let unit = dist.root.join("dist/systemd/netto.service");
     script(include_str!("image.sh"), &root.join("rootfs"), &[&unit])?;
+    sysroot::remove(&root)?;
+    let archive = dist.out.join(format!("netto-{}-oci.tar", dist.version));
+    let name = format!("localhost/netto:{}", dist.version);
+    let further = [&archive, Path::new(&name), &unit];
+    script(include_str!("container.sh"), &root, &further)?;
     sysroot::remove(&root)
 }
 
 /// What Helm is told that the cluster is.
 const KUBERNETES: &str = "1.34";
+/// Versions whose schemas the chart is held against: from the first that it says it is for.
+const SCHEMAS: [&str; 3] = ["1.25.0", "1.34.0", "1.37.0"];
+/// The kind of an operator, of which Kubernetes has no schema.
+const FOREIGN: &str = "ServiceMonitor";
 /// Values that switch everything on.
 const ALL: [&str; 6] = [
     "config.owners=process",
@@ -161,6 +171,10 @@ const ALL: [&str; 6] = [
 
 fn chart(dist: &Dist) -> Result<()> {
     let chart = dist.root.join("dist/helm/netto");
+    let schemas = dist.out.join("schemas");
+    for version in SCHEMAS {
+        kubeconform_schemas(dist, version, &schemas.join(version))?;
+    }
     let helm = || dist.command(tools::program(&dist.tools, "helm"));
     process::run(helm().args(["lint", "--strict"]).arg(&chart))?;
     for (name, values) in [("defaults", &[][..]), ("everything", &ALL[..])] {
@@ -174,8 +188,7 @@ fn chart(dist: &Dist) -> Result<()> {
         let text = process::output(&mut template)?;
         let (own, others): (Vec<&str>, Vec<&str>) = text
             .split("\n---\n")
-            .partition(|part| part.contains("\nkind: ServiceMonitor"));
-        // Kubernetes has no schema of an operator's kinds.
+            .partition(|part| part.contains(&format!("\nkind: {FOREIGN}")));
         let policies = others
             .iter()
             .filter(|part| part.contains("\nkind: NetworkPolicy"))
@@ -191,9 +204,50 @@ fn chart(dist: &Dist) -> Result<()> {
         let mut validate = dist.command(dist.tools.join("python/bin/kubernetes-validate"));
         validate.arg("--strict").arg(&file);
         process::run(&mut validate)?;
+        fs::write(&file, &text)?;
+        for version in SCHEMAS {
+            let mut conform = dist.command(tools::program(&dist.tools, "kubeconform"));
+            let kinds = "{{ .ResourceKind }}{{ .KindSuffix }}.json";
+            conform
+                .args(["-strict", "-summary", "-skip", FOREIGN])
+                .args(["-kubernetes-version", version, "-schema-location"])
+                .arg(schemas.join(version).join(kinds))
+                .arg(&file);
+            process::run(&mut conform)?;
+        }
         fs::remove_file(&file)?;
     }
+    sysroot::remove(&schemas)
+}
+
+/// The schemas that kubernetes-validate brings along, for kubeconform: there they refer to each other by
+/// addresses that only that program understands, here by the names of their files.
+fn kubeconform_schemas(dist: &Dist, version: &str, to: &Path) -> Result<()> {
+    let mut find = dist.command(dist.tools.join("python/bin/python"));
+    find.args([
+        "-c",
+        "import kubernetes_validate as own; print(own.__path__[0])",
+    ]);
+    let from = Path::new(&process::output(&mut find)?)
+        .join(format!("kubernetes-json-schema/v{version}-local-strict"));
+    fs::create_dir_all(to)?;
+    let files = fs::read_dir(&from).with_context(|| format!("no schemas in {}", from.display()))?;
+    for file in files {
+        let file = file?;
+        let text = fs::read_to_string(file.path())?;
+        let text = by_file_names(&text)
+            .with_context(|| format!("{} is no schema", file.path().display()))?;
+        fs::write(to.join(file.file_name()), text)?;
+    }
     Ok(())
+}
+
+/// A schema that refers to others by their files: without an address of its own.
+fn by_file_names(schema: &str) -> Result<String> {
+    let text = schema.replace("\"/api/_definitions.json", "\"_definitions.json");
+    let mut schema: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text)?;
+    schema.remove("$id");
+    Ok(serde_json::to_string(&schema)?)
 }
 
 /// Makes everything a second time, from a clone in another place, and compares.
@@ -220,6 +274,16 @@ pub fn twice(dist: &Dist) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schema_finds_the_others_beside_it() {
+        let schema = r##"{"$id":"https://kubernetes.io/api/x/v1","properties":{"a":{"$ref":"/api/_definitions.json#/$defs/b"}}}"##;
+        assert_eq!(
+            by_file_names(schema).unwrap(),
+            r##"{"properties":{"a":{"$ref":"_definitions.json#/$defs/b"}}}"##
+        );
+        assert!(by_file_names("[]").is_err());
+    }
 
     #[test]
     fn versions_and_libraries_are_read_as_objdump_writes_them() {

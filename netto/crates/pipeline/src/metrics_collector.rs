@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::attention::Attention;
 use super::compression;
-use super::recent::{self, Recent};
+use super::recent::Recent;
 use super::shared::Shared;
 use super::supervisor::{Part, Supervisor, Watch};
 
@@ -100,7 +100,7 @@ impl Published {
         if let Some(bytes) = self.message.get() {
             return Ok(bytes.clone());
         }
-        let bytes = recent::exact(codec::encode_snapshot(&self.snapshot)?);
+        let bytes = codec::encode_snapshot(&self.snapshot)?.into();
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 
@@ -290,7 +290,7 @@ impl MetricsCollector {
         let mut kept = Ok(());
         let message = published.message();
         recent.change(|recent| {
-            kept = message.and_then(|message| recent.push(&published.info, message, time_unix_ns));
+            kept = message.and_then(|message| recent.push(&published.info, &message, time_unix_ns));
         });
         if let Err(error) = kept {
             tracing::warn!("a snapshot is not kept for `netto dump`: {error}");

@@ -1,13 +1,15 @@
 //! The newest snapshots as they were sent to dashboards, so that the recent past can be written
 //! into a log afterwards.
 //!
-//! Pure, and bounded by [`MOST_BYTES`] and [`LONGEST_NS`]. A snapshot is encoded once for all uses:
-//! this ring holds references to the same bytes.
+//! Pure, and bounded by [`MOST_BYTES`] and [`LONGEST_NS`]. A snapshot is encoded once for all uses.
+//! Its bytes are copied into pieces of memory that many share: snapshots of all lengths, each an
+//! allocation of its own that is freed a quarter of an hour later, would leave holes in the
+//! allocator's heap, and resident memory would grow for hours.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actix_web::web::Bytes;
+use actix_web::web::{Bytes, BytesMut};
 use metrics_common::Info;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::history::LEAST_COVERED_NS;
@@ -17,6 +19,9 @@ use metrics_common::history::LEAST_COVERED_NS;
 pub const MOST_BYTES: usize = 4 << 20;
 /// Longest time kept, nanoseconds: that of the history.
 pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
+/// A piece: large enough that the allocator maps it separately, and so gives it back as a whole. Besides
+/// [`MOST_BYTES`] about two are there: the newest is not full, and of the oldest something is gone.
+const PIECE_BYTES: usize = 256 << 10;
 /// An entry's size beside its bytes.
 const ENTRY_BYTES: usize = size_of::<RecentSnapshot>() + 64;
 
@@ -35,6 +40,8 @@ pub struct RecentSnapshot {
 pub struct Recent {
     entries: VecDeque<RecentSnapshot>,
     bytes: usize,
+    /// What is left of the newest piece.
+    room: BytesMut,
     /// The newest description, as given and as encoded.
     newest: Option<(Arc<Info>, Bytes)>,
 }
@@ -54,20 +61,21 @@ impl Recent {
     pub fn push(
         &mut self,
         info: &Arc<Info>,
-        snapshot: Bytes,
+        snapshot: &[u8],
         time_unix_ns: u64,
     ) -> Result<(), CodecError> {
         let hello = match &self.newest {
             Some((known, hello)) if Arc::ptr_eq(known, info) => hello.clone(),
             _ => {
                 let message = ServerMessage::Hello(Box::new((**info).clone()));
-                let hello = exact(codec::encode(&message)?);
+                let hello = self.copy(&codec::encode(&message)?);
                 self.bytes += hello.len();
                 self.newest = Some((info.clone(), hello.clone()));
                 hello
             }
         };
         self.bytes += snapshot.len() + ENTRY_BYTES;
+        let snapshot = self.copy(snapshot);
         self.entries.push_back(RecentSnapshot {
             hello,
             snapshot,
@@ -77,6 +85,15 @@ impl Recent {
             self.drop_oldest();
         }
         Ok(())
+    }
+
+    /// The same bytes in a piece.
+    fn copy(&mut self, bytes: &[u8]) -> Bytes {
+        if self.room.capacity() < bytes.len() {
+            self.room = BytesMut::with_capacity(PIECE_BYTES.max(bytes.len()));
+        }
+        self.room.extend_from_slice(bytes);
+        self.room.split().freeze()
     }
 
     fn is_too_much(&self, now_unix_ns: u64) -> bool {
@@ -105,11 +122,6 @@ impl Recent {
     }
 }
 
-/// Bytes without spare capacity, since they are kept for long.
-pub fn exact(bytes: Vec<u8>) -> Bytes {
-    Bytes::from(bytes.into_boxed_slice())
-}
-
 #[cfg(test)]
 mod tests {
     use metrics_common::fixture;
@@ -117,8 +129,27 @@ mod tests {
 
     use super::*;
 
-    fn of(length: usize) -> Bytes {
-        exact(vec![7; length])
+    fn of(length: usize) -> Vec<u8> {
+        vec![7; length]
+    }
+
+    #[test]
+    fn many_share_a_piece_of_memory_that_goes_as_a_whole() {
+        let info = Arc::new(fixture::info());
+        let mut recent = Recent::default();
+        let mut most = 0;
+        for length in 1_000..3_000 {
+            recent.push(&info, &of(length), 0).unwrap();
+            let entries: Vec<_> = recent.entries().collect();
+            assert_eq!(entries.last().unwrap().snapshot, of(length));
+            // Where one did not fit into the piece before it.
+            let pairs = entries.windows(2);
+            let borders =
+                pairs.filter(|own| own[0].snapshot.as_ptr_range().end != own[1].snapshot.as_ptr());
+            most = most.max(borders.count());
+        }
+        let pieces = MOST_BYTES / PIECE_BYTES;
+        assert!((pieces - 2..=pieces + 1).contains(&most), "{most}");
     }
 
     #[test]
@@ -126,7 +157,9 @@ mod tests {
         let info = Arc::new(fixture::info());
         let mut recent = Recent::default();
         for seconds in [0, 900, 959, 961, 5_000] {
-            recent.push(&info, of(10), seconds * 1_000_000_000).unwrap();
+            recent
+                .push(&info, &of(10), seconds * 1_000_000_000)
+                .unwrap();
             let oldest = recent
                 .entries()
                 .next()
@@ -138,7 +171,7 @@ mod tests {
             };
             assert_eq!(oldest, Some(expected), "at {seconds}");
         }
-        recent.push(&info, of(2 * MOST_BYTES), 0).unwrap();
+        recent.push(&info, &of(2 * MOST_BYTES), 0).unwrap();
         assert_eq!(recent.entries().count(), 1, "the newest, however large");
     }
 
@@ -154,7 +187,7 @@ mod tests {
                     info = Arc::new((*info).clone());
                 }
                 now += seconds * 1_000_000_000;
-                recent.push(&info, of(length), now).unwrap();
+                recent.push(&info, &of(length), now).unwrap();
                 let mut hellos: Vec<_> = recent.entries().map(|e| (e.hello.as_ptr(), e.hello.len())).collect();
                 hellos.dedup();
                 let hellos: usize = hellos.iter().map(|(_, length)| length).sum();

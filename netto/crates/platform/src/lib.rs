@@ -26,6 +26,7 @@ use netto_sys::system::{self, Roots};
 
 pub mod background;
 mod cpus;
+pub mod displacement;
 mod notes;
 mod open_profiles;
 pub mod overhead;
@@ -381,6 +382,8 @@ impl Platform {
                 self.overhead.say(note);
             }
         }
+        let displaced = self.overhead.displaced();
+        self.set_note("displaced", displaced);
         if self.overhead.timed() != before {
             let has_symbols = self.knowledge.facts.has_symbols.clone();
             self.learn(has_symbols);

@@ -84,6 +84,10 @@ pub struct Overhead {
     timed: GroupSet,
     /// Groups that were last asked to be attached.
     ordered: GroupSet,
+    /// Groups of which others took a program away in the interval, and those that are not attached for
+    /// all of it because of that.
+    displaced: GroupSet,
+    absent: GroupSet,
     controller: ProbeController,
     kernel: KernelCounts,
     /// Whether no CPU had networking in the last interval and for some time before it.
@@ -169,6 +173,8 @@ impl Overhead {
             may_go,
             timed: planned,
             ordered: planned,
+            displaced: GroupSet::NONE,
+            absent: GroupSet::NONE,
             controller: readers.controller.clone(),
             kernel: KernelCounts {
                 file: roots.softirqs().ok(),
@@ -221,6 +227,15 @@ impl Overhead {
             _ => None,
         };
         self.kernel.switches = switches;
+        self.displaced = self.controller.take_displaced();
+        self.groups.follow_displaced(self.displaced, now_ns);
+        let lost = self.ordered.intersection(self.displaced);
+        if !lost.is_empty() {
+            // What they did not see is nobody's otherwise. They are attached anew with the next order.
+            self.timed = self.timed.minus(lost);
+            self.ordered = self.ordered.minus(lost);
+            self.controller.attach(self.ordered);
+        }
         (self.softirqs.ended, self.softirqs.ended_ns) = (0, 0);
         for own in self.groups.iter_mut() {
             own.read_clock(self.controller.attached_ns(own.group, now_ns));
@@ -357,6 +372,11 @@ impl Overhead {
     /// Notes about groups, by topic; `None` withdraws a note.
     pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
         self.groups.notes()
+    }
+
+    /// A note about groups whose programs others take away.
+    pub(super) fn displaced(&self) -> Option<String> {
+        self.groups.displaced()
     }
 
     /// Whether samples of this CPU are only looks, to see whether there is networking.
@@ -578,6 +598,8 @@ impl Overhead {
             }
         }
         let before = self.budget.attached();
+        let held_back = self.groups.held_back(now_ns);
+        let absent = self.displaced.union(held_back).union(self.absent);
         let wanted = self.budget.decide(findings.interval_ns, costs);
         let labels = |groups: GroupSet| {
             let of_clock = groups.iter().filter_map(groups::of_clock);
@@ -622,15 +644,18 @@ impl Overhead {
                         .attach_for_a_window(own.group, after, length, sampling);
                 }
             }
-            let was_on = self.timed.has(own.group);
+            let was_on = self.timed.has(own.group) || absent.has(own.group);
             own.end_interval(ratio, self.max_overhead_ratio, was_on, now_ns);
         }
-        let wanted = wanted.union(self.groups.awake());
+        let wanted = wanted.union(self.groups.awake()).minus(held_back);
         if wanted != self.ordered {
             self.controller.attach(wanted);
             self.ordered = wanted;
         }
-        self.timed = wanted.intersection(self.controller.attached());
+        let attached = self.controller.attached().minus(self.displaced);
+        self.timed = wanted.intersection(attached);
+        let to_come = absent.intersection(wanted.minus(self.timed));
+        self.absent = self.displaced.union(held_back).union(to_come);
         let is_counted = self.timed.has(Group::Softirqs) || !self.planned.has(Group::Softirqs);
         self.kernel.baseline = match (is_counted, &self.kernel.file) {
             (false, Some(file)) => {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -14,6 +14,8 @@ use libbpf_rs::libbpf_sys::{
     bpf_link_create_opts,
 };
 use nix::net::if_::if_nametoindex;
+
+use crate::held_link::HeldLink;
 
 /// XDP by the driver, not by the generic hook (include/uapi/linux/if_link.h).
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -42,28 +44,6 @@ impl Hook {
     }
 }
 
-/// A program attached to an interface. Dropping it detaches the program.
-#[derive(Debug)]
-pub struct InterfaceLink {
-    link: OwnedFd,
-    place: Option<String>,
-}
-
-impl InterfaceLink {
-    /// Whether the program is where it was attached: others may detach or replace it
-    /// (`bpftool link detach`, `BPF_LINK_UPDATE`).
-    pub fn is_in_place(&self) -> bool {
-        self.place == place(&self.link)
-    }
-}
-
-/// Program and interface of a link, as the kernel describes its descriptor.
-fn place(link: &OwnedFd) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", link.as_raw_fd())).ok()?;
-    let is_place = |line: &&str| line.starts_with("prog_id:") || line.starts_with("ifindex:");
-    Some(text.lines().filter(is_place).collect())
-}
-
 /// The index of an interface with Ethernet frames, in this process's network namespace.
 ///
 /// # Errors
@@ -87,7 +67,7 @@ pub fn ethernet_index(name: &str, sys_root: &Path) -> anyhow::Result<u32> {
 ///
 /// # Errors
 /// The kernel's refusal: `EBUSY` if another XDP program is there.
-pub fn attach(program: impl AsFd, interface: u32, hook: Hook) -> io::Result<InterfaceLink> {
+pub fn attach(program: impl AsFd, interface: u32, hook: Hook) -> io::Result<HeldLink> {
     let options = bpf_link_create_opts {
         sz: size_of::<bpf_link_create_opts>() as _,
         flags: match hook {
@@ -101,11 +81,5 @@ pub fn attach(program: impl AsFd, interface: u32, hook: Hook) -> io::Result<Inte
     // SAFETY: the options live until the call returns, and say their own size.
     let link =
         unsafe { bpf_link_create(program, interface, hook.attach_type(), &raw const options) };
-    if link < 0 {
-        return Err(io::Error::from_raw_os_error(-link));
-    }
-    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
-    let link = unsafe { OwnedFd::from_raw_fd(link) };
-    let place = place(&link);
-    Ok(InterfaceLink { link, place })
+    HeldLink::new(link)
 }

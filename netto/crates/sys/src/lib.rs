@@ -9,6 +9,7 @@ pub mod cpu_records;
 pub mod cpu_time;
 pub mod descriptors;
 pub mod files;
+pub mod held_link;
 pub mod interface_links;
 pub mod interrupts;
 pub mod listener;

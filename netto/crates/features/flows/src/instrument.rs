@@ -30,6 +30,7 @@ const SAMPLED: &str = "flows, sampled";
 const LOST: &str = "flows, lost";
 const FLOOD: &str = "flows, by prefix";
 const EXPORT: &str = "flows, export";
+const DISPLACED: &str = "flows, displaced";
 
 /// How long the last records may take to their collector.
 const LAST_EXPORT: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ pub(crate) fn start(
     platform: &mut Platform,
     options: &FeatureOptions,
 ) -> anyhow::Result<Box<dyn Instrument>> {
-    for topic in [SAMPLED, LOST, FLOOD, EXPORT] {
+    for topic in [SAMPLED, LOST, FLOOD, EXPORT, DISPLACED] {
         platform.tell(topic, None);
     }
     let Some(request) = options.of::<Request>(NAME) else {
@@ -195,8 +196,10 @@ impl Instrument for FlowCounter {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let mut drained = self.collector.drain()?;
         // At the end of the interval, so that what comes back is there for the next.
-        self.interfaces.follow(&mut self.collector);
+        self.interfaces.follow(&mut self.collector, tick.now_ns);
         tick.platform.tell(NAME, self.interfaces.notes());
+        let displaced = self.interfaces.displaced();
+        tick.platform.tell_quietly(DISPLACED, displaced);
         let one_in = self.one_in;
         self.keep_to_budget(tick, &drained);
         let totals = sampling::scale(&mut drained);

@@ -1,9 +1,11 @@
 //! The interfaces whose packets are counted: they may go and come back, and others may take netto's
 //! programs from them.
 
+use netto_platform::displacement::Displacement;
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::system::Roots;
 
+use crate::NAME;
 use crate::kernel::collector::{At, Collector};
 
 /// See the head of this file.
@@ -20,6 +22,8 @@ struct Watched {
     index: Option<u32>,
     /// Where they were attached before: packets that came until then are read with the next interval.
     former: Option<u32>,
+    /// Whether others take the programs away.
+    displacement: Displacement,
     notes: Vec<String>,
 }
 
@@ -45,6 +49,7 @@ impl Interfaces {
                 name: name.clone(),
                 index: None,
                 former: None,
+                displacement: Displacement::default(),
                 notes: Vec::new(),
             };
             watched.attach(index, at, collector)?;
@@ -55,24 +60,23 @@ impl Interfaces {
 
     /// Detaches from those that are gone, and attaches to those that are there again, or that others
     /// have taken a program from.
-    pub(crate) fn follow(&mut self, collector: &mut Collector) {
+    pub(crate) fn follow(&mut self, collector: &mut Collector, now_ns: u64) {
         for own in &mut self.all {
             let now = ethernet_index(&own.name, &self.roots.sys_root);
-            let is_there = own.index.is_some() && now.as_ref().ok() == own.index.as_ref();
-            if is_there && own.index.is_some_and(|index| collector.is_in_place(index)) {
-                continue;
-            }
-            if is_there {
-                tracing::warn!(
-                    "flows: somebody has detached or replaced netto's programs at {}; attaching them again",
-                    own.name
-                );
+            if own.index.is_some() && now.as_ref().ok() == own.index.as_ref() {
+                let is_in_place = own.index.is_some_and(|index| collector.is_in_place(index));
+                let displacement = &mut own.displacement;
+                displacement.follow(is_in_place, now_ns, NAME, &own.name);
+                if is_in_place {
+                    continue;
+                }
             }
             if let Some(before) = own.index.take() {
                 collector.detach_from(before);
                 own.former = Some(before);
             }
             match now {
+                Ok(_) if !own.displacement.may_attach(now_ns) => {}
                 Ok(index) => {
                     if let Err(error) = own.attach(index, self.at, collector) {
                         own.notes =
@@ -98,13 +102,20 @@ impl Interfaces {
 
     /// What the user has to know of them.
     pub(crate) fn notes(&self) -> Option<String> {
-        let notes: Vec<&str> = self
-            .all
-            .iter()
-            .flat_map(|own| own.notes.iter().map(String::as_str))
-            .collect();
-        (!notes.is_empty()).then(|| format!("Of flows: {}.", notes.join("; ")))
+        let notes = self.all.iter().flat_map(|own| own.notes.iter().cloned());
+        note(notes)
     }
+
+    /// What the user has to know of those that others take programs from.
+    pub(crate) fn displaced(&self) -> Option<String> {
+        let all = self.all.iter();
+        note(all.filter_map(|own| own.displacement.note(&own.name)))
+    }
+}
+
+fn note(notes: impl Iterator<Item = String>) -> Option<String> {
+    let notes: Vec<String> = notes.collect();
+    (!notes.is_empty()).then(|| format!("Of flows: {}.", notes.join("; ")))
 }
 
 impl Watched {
@@ -112,7 +123,10 @@ impl Watched {
         let attached = collector.attach(&self.name, index, at)?;
         self.notes = attached.notes;
         self.index = Some(index);
-        tracing::info!("flows: {}", attached.how);
+        match self.displacement.is_repeated() {
+            true => tracing::debug!("flows: {}", attached.how),
+            false => tracing::info!("flows: {}", attached.how),
+        }
         Ok(())
     }
 }

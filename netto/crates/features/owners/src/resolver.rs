@@ -98,6 +98,8 @@ impl OwnerResolver {
 
     /// Takes the answers since the last call.
     pub(crate) fn take_answers(&mut self, now_ns: u64) {
+        self.holders.forget_old(now_ns, |own| own.at_ns);
+        self.interfaces.forget_old(now_ns, |own| own.at_ns);
         for answer in self.answers.try_iter() {
             match answer {
                 Answer::Group(id, path) => {

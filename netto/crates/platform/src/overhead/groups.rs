@@ -14,6 +14,8 @@ use netto_analysis::sampling_windows::SamplingWindows;
 use netto_analysis::windowed_counts::WindowedCounts;
 use netto_sys::session::AttachedWindow;
 
+use crate::displacement::Displacement;
+
 /// A group of probes, as a feature declares it.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeGroup {
@@ -48,6 +50,9 @@ pub enum Limit {
     Sampling,
 }
 
+/// The only place of a group's programs from which others can take them.
+const PLACE: &str = "the root control group";
+
 /// The part of the budget that a group may use in its windows, as a ratio: samples of owners need
 /// more of it than counts.
 const OF_SAMPLES: f64 = 0.3;
@@ -78,6 +83,8 @@ pub(super) struct Registered {
     attached: Vec<AttachedWindow>,
     /// Whether the user is to be told that it is off.
     is_off: bool,
+    /// Whether others take its programs away.
+    pub(super) displacement: Displacement,
     holder: Weak<()>,
 }
 
@@ -128,6 +135,7 @@ impl Groups {
             windows: SamplingWindows::default(),
             attached: Vec::new(),
             is_off: false,
+            displacement: Displacement::default(),
             holder: Arc::downgrade(&is_held),
         });
         Ok(RegisteredGroup {
@@ -193,6 +201,32 @@ impl Groups {
         awake.map(|own| own.group).collect()
     }
 
+    /// Notes whether others have taken programs of attached groups away.
+    pub(super) fn follow_displaced(&mut self, displaced: GroupSet, now_ns: u64) {
+        for own in &mut self.registered {
+            let label = own.declared.label;
+            let is_in_place = !displaced.has(own.group);
+            own.displacement.follow(is_in_place, now_ns, label, PLACE);
+        }
+    }
+
+    /// Groups that are not to be attached yet, because others take their programs away each time.
+    pub(super) fn held_back(&self, now_ns: u64) -> GroupSet {
+        let all = self.registered.iter();
+        let held = all.filter(|own| !own.displacement.may_attach(now_ns));
+        held.map(|own| own.group).collect()
+    }
+
+    /// What the user has to know of programs that others take away.
+    pub(super) fn displaced(&self) -> Option<String> {
+        let notes = self.registered.iter();
+        let mut notes = notes.filter_map(|own| {
+            let note = own.displacement.note(PLACE)?;
+            Some(format!("Of {}: {note}.", own.declared.label))
+        });
+        notes.next()
+    }
+
     /// The note about each, by its label; `None` withdraws a note.
     pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
         let gone = self.gone.drain(..).map(|label| (label, None));
@@ -214,6 +248,7 @@ impl Registered {
     /// Whether it is to have windows.
     pub(super) fn has_windows(&self, wanted: GroupSet, now_ns: u64) -> bool {
         match self.declared.limit {
+            _ if !self.displacement.may_attach(now_ns) => false,
             Limit::Budget { .. } => !wanted.has(self.group),
             Limit::Windows { .. } => self.alternation.may_open(now_ns),
             Limit::Sampling => false,

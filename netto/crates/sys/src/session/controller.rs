@@ -7,7 +7,7 @@ use std::io;
 use std::iter::zip;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
+use crate::held_link::HeldLink;
 use crate::perf::WindowSamplers;
 use crate::system;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
@@ -79,6 +80,24 @@ struct State {
     costs: Option<MeasuredCosts>,
     windows: Vec<AttachedWindow>,
     failures: Vec<(Group, io::Error)>,
+    /// By group, links of its attached programs that others can take away, and have not.
+    links: [Vec<Weak<HeldLink>>; GROUPS],
+    /// Groups that had lost a program at the end of a window.
+    displaced: GroupSet,
+}
+
+impl State {
+    /// Whether a program of this group is not where it was attached; each time is told of once.
+    fn finds_displaced(&mut self, group: Group) -> bool {
+        let links = &mut self.links[group.index()];
+        // One that is gone was detached by netto.
+        let is_in_place = |own: &Weak<HeldLink>| own.upgrade().is_none_or(|own| own.is_in_place());
+        let is_displaced = !links.iter().all(is_in_place);
+        if is_displaced {
+            links.clear();
+        }
+        is_displaced
+    }
 }
 
 /// For how long a group has been attached, nanoseconds.
@@ -208,6 +227,16 @@ impl ProbeController {
     /// What was measured since the last call.
     pub fn take_costs(&self) -> Option<MeasuredCosts> {
         self.state().costs.take()
+    }
+
+    /// Attached groups of which somebody has detached or replaced a program since the last call. They
+    /// count as attached until netto detaches them.
+    pub fn take_displaced(&self) -> GroupSet {
+        let mut state = self.state();
+        let found = std::mem::take(&mut state.displaced);
+        let attached = state.attached.iter();
+        let lost: GroupSet = attached.filter(|own| state.finds_displaced(*own)).collect();
+        found.union(lost)
     }
 
     /// Groups that could not be attached since the last call, and why.
@@ -345,6 +374,7 @@ impl Worker {
                 Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
+                    self.watch(group);
                     self.turn_clocks(GroupSet::NONE.with(group), true, system::monotonic_ns());
                     self.wanted = self.wanted.with(group);
                     self.note(attached.with(group));
@@ -428,8 +458,12 @@ impl Worker {
                     if let Some(samplers) = &mut self.window_samplers {
                         samplers.stop(&window.sampling.cpus);
                     }
+                    let is_whole = self.is_whole(window.group);
                     if !self.wanted.has(window.group) {
                         self.detach(group);
+                    }
+                    if !is_whole {
+                        continue;
                     }
                     let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
                     let own = self.set.probes.iter();
@@ -447,6 +481,17 @@ impl Worker {
             }
         }
         self.give_up_lost();
+    }
+
+    /// Whether all programs of an attached group are where they were attached; tells if they are not.
+    fn is_whole(&self, group: Group) -> bool {
+        let mut links = self.set.held_links(group).into_iter();
+        let is_whole = links.all(|own| own.upgrade().is_none_or(|own| own.is_in_place()));
+        let mut state = self.controller.state();
+        if !is_whole && state.finds_displaced(group) {
+            state.displaced = state.displaced.with(group);
+        }
+        is_whole
     }
 
     /// Ends the windows of a group that is removed.
@@ -469,6 +514,7 @@ impl Worker {
             match self.set.attach(alone, for_a_window) {
                 Ok(()) => {
                     self.turn_clocks(alone, true, begun_ns);
+                    self.watch(group);
                     self.note(self.controller.attached().with(group));
                 }
                 Err(error) => {
@@ -477,6 +523,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// From now on somebody may take programs of this group away.
+    fn watch(&self, group: Group) {
+        let links = self.set.held_links(group);
+        self.controller.state().links[group.index()] = links;
     }
 
     /// Detaches groups that lost a probe because of another group: alone it means nothing.

@@ -3,10 +3,12 @@
 
 use std::io;
 use std::iter::zip;
+use std::sync::Weak;
 
 use super::combined::{self, CombinedObject, CombinedProgram, Resources};
 use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, information, runs_of};
+use crate::held_link::HeldLink;
 use crate::memory;
 use netto_analysis::groups::{Group, GroupSet};
 
@@ -105,6 +107,12 @@ impl ProbeSet {
     pub(crate) fn share_hooks(&mut self, object: &'static CombinedObject) {
         self.object = Some(object);
         self.combine();
+    }
+
+    /// Links of a group's attached programs that others can take away.
+    pub(crate) fn held_links(&self, group: Group) -> Vec<Weak<HeldLink>> {
+        let members = self.probes.iter().filter(|own| own.group == group);
+        members.filter_map(|own| own.probe.held_link()).collect()
     }
 
     /// Groups that lost a probe because of another group's since the last call, and why.

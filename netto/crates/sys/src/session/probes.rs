@@ -4,14 +4,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use libbpf_rs::libbpf_sys::{BPF_CGROUP_INET_INGRESS, bpf_link_create, bpf_raw_tracepoint_open};
 use libbpf_rs::{Link, Object, Program};
 
 use super::combined::Resources;
+use crate::held_link::{HeldLink, owned};
 use netto_analysis::groups::Group;
 
 /// Where in what it times a program stands.
@@ -56,7 +57,8 @@ struct Part {
 
 #[derive(Debug)]
 enum Attachment {
-    Descriptor { _link: OwnedFd },
+    Trace { _link: OwnedFd },
+    Cgroup { link: Arc<HeldLink> },
     Libbpf { _link: Link },
 }
 
@@ -118,6 +120,14 @@ impl Probe {
         &self.program
     }
 
+    /// Its link, if it is attached and others can take the program away.
+    pub(super) fn held_link(&self) -> Option<Weak<HeldLink>> {
+        match self.link.as_ref()? {
+            Attachment::Cgroup { link } => Some(Arc::downgrade(link)),
+            Attachment::Trace { .. } | Attachment::Libbpf { .. } => None,
+        }
+    }
+
     /// Attaches it, if it is not.
     ///
     /// # Errors
@@ -132,11 +142,11 @@ impl Probe {
         }
         let program = &self.program;
         self.link = Some(match &self.way {
-            Way::Trace => Attachment::Descriptor {
+            Way::Trace => Attachment::Trace {
                 _link: attach_trace(program)?,
             },
-            Way::Cgroup(cgroup) => Attachment::Descriptor {
-                _link: attach_cgroup(program, cgroup)?,
+            Way::Cgroup(cgroup) => Attachment::Cgroup {
+                link: Arc::new(attach_cgroup(program, cgroup)?),
             },
             Way::Kprobe {
                 object,
@@ -214,21 +224,12 @@ fn attach_trace(program: &OwnedFd) -> io::Result<OwnedFd> {
     owned(fd)
 }
 
-fn attach_cgroup(program: &OwnedFd, cgroup: &OwnedFd) -> io::Result<OwnedFd> {
+fn attach_cgroup(program: &OwnedFd, cgroup: &OwnedFd) -> io::Result<HeldLink> {
     let (program, cgroup) = (program.as_raw_fd(), cgroup.as_raw_fd());
     // SAFETY: the descriptors are those of a loaded program and of a directory, and no options are
     // given, which the function allows.
     let fd = unsafe { bpf_link_create(program, cgroup, BPF_CGROUP_INET_INGRESS, ptr::null()) };
-    owned(fd)
-}
-
-/// The descriptor that a function of libbpf has just returned, or the error that it encodes.
-fn owned(fd: i32) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    HeldLink::new(fd)
 }
 
 fn attach_kprobe(object: &Object, name: &str, function: &str, role: Role) -> io::Result<Link> {

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use anyhow::{Context, bail};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags, MapMut};
-use netto_sys::interface_links::{self, Hook, InterfaceLink};
+use netto_sys::held_link::HeldLink;
+use netto_sys::interface_links::{self, Hook};
 use netto_sys::mapped::MappedArray;
 use netto_sys::skeleton;
 use netto_sys::system::Roots;
@@ -150,7 +151,7 @@ pub(crate) struct Collector {
     cpus: usize,
     /// The current table.
     table: usize,
-    links: Vec<(u32, InterfaceLink)>,
+    links: Vec<(u32, HeldLink)>,
 }
 
 /// How the packets of an interface are seen.

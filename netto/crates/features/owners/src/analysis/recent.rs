@@ -12,6 +12,10 @@ pub fn is_old(at_ns: u64, now_ns: u64) -> bool {
     now_ns.saturating_sub(at_ns) >= BELIEVED_NS
 }
 
+/// How long a result is kept that nobody renews, nanoseconds. Long after it is no longer valid it is still
+/// a hint; kept until there is no room, sockets of short connections would fill memory for hours.
+pub const KEPT_NS: u64 = 300_000_000_000;
+
 /// Values by key, of bounded weight together.
 #[derive(Debug)]
 pub struct Recent<K, V> {
@@ -20,6 +24,8 @@ pub struct Recent<K, V> {
     uses: u64,
     weight: usize,
     most: usize,
+    /// When old results were forgotten the last time.
+    forgot_ns: u64,
     weigh: fn(&V) -> usize,
 }
 
@@ -31,6 +37,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
             uses: 0,
             weight: 0,
             most,
+            forgot_ns: 0,
             weigh,
         }
     }
@@ -75,6 +82,23 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         }
     }
 
+    /// Removes results that were not renewed for [`KEPT_NS`], once in that time at the most; `at` tells
+    /// when one was found.
+    pub fn forget_old(&mut self, now_ns: u64, at: fn(&V) -> u64) {
+        if now_ns.saturating_sub(self.forgot_ns) < KEPT_NS {
+            return;
+        }
+        self.forgot_ns = now_ns;
+        let (weight, weigh) = (&mut self.weight, self.weigh);
+        self.values.retain(|_, (value, _)| {
+            let is_kept = now_ns.saturating_sub(at(value)) < KEPT_NS;
+            if !is_kept {
+                *weight -= weigh(value);
+            }
+            is_kept
+        });
+    }
+
     /// Evicts the least recently used values, a quarter of all at once, so that sorting costs each
     /// of them little.
     fn make_room(&mut self, weight: usize) {
@@ -109,6 +133,24 @@ mod tests {
         }
         assert_eq!(recent.peek(9_999), Some(&9_999));
         assert_eq!(recent.peek(1), None);
+    }
+
+    #[test]
+    fn what_nobody_renews_is_forgotten_and_the_rest_stays() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut recent = Recent::new(100_000, |_: &u64| 1);
+        let mut most = 0;
+        // Ten hours with a short connection each second, and one that lasts.
+        for second in 1..=36_000_u64 {
+            recent.insert(second, second * SECOND);
+            recent.insert(0, second * SECOND);
+            recent.forget_old(second * SECOND, |at_ns| *at_ns);
+            most = most.max(recent.weight);
+            assert!(recent.peek(0).is_some() && recent.peek(second).is_some());
+        }
+        assert_eq!(recent.iter().count(), recent.weight);
+        let kept = (KEPT_NS / SECOND) as usize;
+        assert!((kept..=2 * kept + 1).contains(&most), "{most}");
     }
 
     proptest! {

@@ -146,7 +146,7 @@ impl Processes {
 
     /// Searches likely processes for sockets.
     pub(super) fn look_at(&mut self, pids: &[u32], now_ns: u64, pace: &mut Pace) {
-        self.searches += 1;
+        self.begin(now_ns);
         let sought = Sought {
             sockets: true,
             namespaces: false,
@@ -158,7 +158,7 @@ impl Processes {
 
     /// Searches all processes. The names of `/proc` are read incrementally.
     pub(super) fn search(&mut self, sought: Sought, now_ns: u64, pace: &mut Pace) {
-        self.searches += 1;
+        self.begin(now_ns);
         let entries = fs::read_dir(&self.proc_root)
             .into_iter()
             .flatten()
@@ -174,6 +174,11 @@ impl Processes {
             let gone: Vec<u64> = all.filter(|(_, it)| gone(it)).map(|it| it.0).collect();
             gone.into_iter().for_each(|it| self.namespaces.remove(it));
         }
+    }
+
+    fn begin(&mut self, now_ns: u64) {
+        self.searches += 1;
+        self.sockets.forget_old(now_ns, |found| found.at_ns);
     }
 
     fn visit(&mut self, pid: u32, sought: Sought, now_ns: u64, pace: &mut Pace) {
