@@ -161,10 +161,11 @@ pub fn missing<'a>(
 }
 
 /// The packages that bring those of these programs that tests and guests need on this machine.
-pub fn with_programs(programs: &[&str]) -> Vec<&'static str> {
-    let needs = TEST.iter().chain(GUESTS);
-    let wanted = needs.filter(|need| programs.contains(&name(need.sign)));
-    wanted.map(|need| need.package).collect()
+pub fn with_programs<'a>(programs: impl IntoIterator<Item = &'a &'a str>) -> Vec<&'static str> {
+    let all = || TEST.iter().chain(GUESTS);
+    let need_of = |program: &&str| all().find(|need| name(need.sign) == *program);
+    let needs = programs.into_iter().filter_map(need_of);
+    needs.map(|need| need.package).collect()
 }
 
 /// The sign as a person would name it.
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_program_is_in_its_package() {
-        assert_eq!(with_programs(&["wg", "no-such"]), ["wireguard-tools"]);
+        assert_eq!(with_programs(&["no-such", "wg"]), ["wireguard-tools"]);
     }
 
     #[test]

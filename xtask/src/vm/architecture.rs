@@ -5,8 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use super::image;
-use super::system::System;
+use super::system::{SHELL, System, TOOLS};
 use crate::apt::Apt;
 use crate::{packages, rustup, setup, sysroot};
 
@@ -54,7 +53,7 @@ impl Architecture {
             },
             Architecture::Arm64 => Machine {
                 program: "qemu-system-aarch64",
-                // Emulating the newest CPUs' signed pointers would take most of the time.
+                // A server's. "max" also signs pointers in every function, which QEMU must compute.
                 kind: &["-machine", "virt", "-cpu", "neoverse-n1"],
                 words: "console=ttyAMA0 output=ttyS0",
                 output: &[
@@ -96,7 +95,7 @@ impl Architecture {
              for it; type this to see why: rustup target add {ARM64_RUST}"
         );
         let place = folder.join("system-arm64");
-        let wanted = packages::with_programs(&image::programs());
+        let wanted = packages::with_programs(TOOLS.iter().chain(&[SHELL]));
         sysroot::foreign(&place, &self.apt(folder)?, ARM64_GNU, &wanted)?;
         Ok(System::Unpacked {
             root: place,

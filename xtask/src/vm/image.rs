@@ -10,10 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::cpio::Archive;
 use super::kernels::Unpacked;
 use super::modules;
-use super::system::{Libraries, System};
-
-/// The tools of the tests, as far as guests need them.
-const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "wg", "setpriv"];
+use super::system::{Libraries, SHELL, System, TOOLS};
 
 /// What busybox stands for in a guest. Not `ip` and `tc`: its own know too little.
 const APPLETS: &[&str] = &[
@@ -25,11 +22,6 @@ const FOLDERS: &[&str] = &[
     "bin", "dev", "etc", "lib64", "modules", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin",
     "usr/sbin",
 ];
-
-/// The programs of a system that every guest has.
-pub fn programs() -> Vec<&'static str> {
-    PROGRAMS.iter().chain(&["busybox"]).copied().collect()
-}
 
 /// What is to run in a guest.
 #[derive(Debug)]
@@ -60,7 +52,7 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
     archive.file("init", include_bytes!("init.sh"));
     archive.file("run-tests", run_tests(payload.args).as_bytes());
     let system = payload.system;
-    let busybox = system.find("busybox").context("the guest's shell")?;
+    let busybox = system.find(SHELL).context("the guest's shell")?;
     archive.file("bin/busybox", &read(&busybox)?);
     for applet in APPLETS {
         archive.link(&format!("bin/{applet}"), "busybox");
@@ -72,7 +64,7 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
     ];
     let (files, tools): (Vec<&str>, Vec<&str>) =
         payload.tools.iter().partition(|tool| tool.contains('/'));
-    for name in PROGRAMS.iter().copied().chain(tools) {
+    for name in TOOLS.iter().copied().chain(tools) {
         programs.push((format!("usr/sbin/{name}"), system.find(name)?));
     }
     for file in files {

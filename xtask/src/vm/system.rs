@@ -26,8 +26,13 @@ pub enum System {
 /// Shared libraries and loaders: where they are in a guest, and here.
 pub type Libraries = BTreeMap<String, PathBuf>;
 
+/// The tools of the tests, as far as guests need them.
+pub const TOOLS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "wg", "setpriv"];
+/// What guests have beside these: the shell, and what that stands for.
+pub const SHELL: &str = "busybox";
+
 /// Folders of programs. Debian's own links are in the later ones.
-const PROGRAMS: [&str; 4] = ["bin", "usr/bin", "sbin", "usr/sbin"];
+const FOLDERS: [&str; 4] = ["bin", "usr/bin", "sbin", "usr/sbin"];
 
 impl System {
     /// A program of it.
@@ -39,7 +44,7 @@ impl System {
             System::Own => process::find_program(program).with_context(|| {
                 format!("the program {program} is missing; `cargo xtask setup` brings it")
             }),
-            System::Unpacked { root, .. } => PROGRAMS
+            System::Unpacked { root, .. } => FOLDERS
                 .iter()
                 .map(|folder| root.join(folder).join(program))
                 .find(|place| process::is_executable(place))
