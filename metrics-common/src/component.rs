@@ -7,7 +7,8 @@
 //! The symbols were taken from stacks of Linux 6.1, 6.12 and 6.18. Compilers
 //! turn the last call of a function into a jump, so the obvious names
 //! (`ip_local_deliver`, `ip_forward`) are often not on the stack at all; the
-//! rules name the functions that are.
+//! rules name the functions that are. On arm64, stacks are read by frames, and a
+//! function that calls no other has none: its caller is not on the stack while it runs.
 
 use crate::words::KindName;
 
@@ -527,6 +528,7 @@ const TABLE: &[Component] = &[
         kind: Kind::Sampled(&[
             at("_copy_from_iter"),
             at("_copy_from_iter_nocache"),
+            at("__arch_copy_from_user"),
             at("csum_and_copy_from_iter_full"),
             at("copy_page_from_iter"),
             at("copy_page_from_iter_atomic"),
@@ -830,6 +832,7 @@ const TABLE: &[Component] = &[
         parent: Some("rx_syscall"),
         kind: Kind::Sampled(&[
             at("_copy_to_iter"),
+            at("__arch_copy_to_user"),
             at("skb_copy_datagram_iter"),
             at("__skb_datagram_iter"),
             at("simple_copy_to_iter"),

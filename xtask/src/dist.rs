@@ -6,7 +6,6 @@
 
 mod check;
 mod pack;
-mod sysroot;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -14,8 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::packages;
-use crate::{build, process, setup};
+use crate::{build, packages, process, setup, sysroot};
 
 /// What can be asked for.
 #[derive(Debug, clap::Args)]

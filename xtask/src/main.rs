@@ -3,17 +3,20 @@
 //! Owns the command line; each command lives in a module of its own. Needs
 //! nothing but cargo to build itself, so that it can fetch all the rest.
 
+mod apt;
 mod bench;
 mod build;
 mod dist;
 mod fuzz;
 mod packages;
 mod process;
+mod rustup;
 mod screenshots;
 mod setup;
 mod slowest;
 mod soak;
 mod suite;
+mod sysroot;
 mod tally;
 mod tidy;
 #[allow(dead_code, reason = "the root tests use more of it")]

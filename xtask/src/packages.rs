@@ -113,6 +113,20 @@ pub const GUESTS: &[Need] = &[
     program("xz", "xz-utils", "unpacking kernel modules for test guests"),
 ];
 
+/// To test netto in guests of arm64, beside what the other guests need.
+pub const ARM64_GUESTS: &[Need] = &[
+    program(
+        "qemu-system-aarch64",
+        "qemu-system-arm",
+        "testing on kernels of arm64",
+    ),
+    program(
+        "aarch64-linux-gnu-gcc",
+        "gcc-aarch64-linux-gnu",
+        "compiling and linking for arm64",
+    ),
+];
+
 /// To measure what netto costs.
 pub const BENCH: &[Need] = &[
     program("ip", "iproute2", "network namespaces in the benchmark"),
@@ -148,6 +162,14 @@ pub fn missing<'a>(
         .collect()
 }
 
+/// The packages that bring those of these programs that tests and guests need on this machine.
+pub fn with_programs<'a>(programs: impl IntoIterator<Item = &'a &'a str>) -> Vec<&'static str> {
+    let all = || TEST.iter().chain(GUESTS);
+    let need_of = |program: &&str| all().find(|need| name(need.sign) == *program);
+    let needs = programs.into_iter().filter_map(need_of);
+    needs.map(|need| need.package).collect()
+}
+
 /// The sign as a person would name it.
 pub fn name(sign: Sign) -> &'static str {
     match sign {
@@ -168,6 +190,11 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_in_its_package() {
+        assert_eq!(with_programs(&["no-such", "wg"]), ["wireguard-tools"]);
+    }
+
+    #[test]
     fn nothing_is_missing_where_everything_is_there() {
         assert!(missing(BUILD.iter().chain(TEST).chain(GUESTS), |_| true).is_empty());
     }
@@ -180,6 +207,7 @@ mod tests {
             .chain(LONG_TEST)
             .chain(BENCH)
             .chain(GUESTS)
+            .chain(ARM64_GUESTS)
             .chain(DIST)
         {
             assert!(

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::apt::Apt;
 use crate::packages::{self, Need, Sign};
 use crate::{process, wasm};
 
@@ -159,66 +159,12 @@ fn install(wanted: &BTreeSet<String>) -> Result<()> {
         );
     }
     eprintln!("xtask: installing {}", names.join(" "));
-    update_package_lists()?;
+    Apt::own().update()?;
     let mut arguments = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     arguments.extend(&names);
-    apt(&arguments).context("cannot install the system packages that netto's build needs")
-}
-
-fn apt(arguments: &[&str]) -> Result<()> {
-    if let Some(lock) = LOCKS.iter().find(|lock| is_held(Path::new(lock))) {
-        eprintln!(
-            "xtask: another program is installing packages (it holds {lock}): waiting for it, \
-             for {} minutes at most",
-            LOCK_TIMEOUT_SECONDS / 60
-        );
-    }
-    process::run(&mut apt_command(arguments))
-}
-
-/// Both update and install wait for the lock of whoever installs now: systems update
-/// themselves when they like.
-fn apt_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new("apt-get");
-    command
-        .args(arguments)
-        // Without it dpkg draws progress, which fills a log with noise.
-        .args(["-o", "Dpkg::Use-Pty=0"])
-        .args(["-o", &format!("DPkg::Lock::Timeout={LOCK_TIMEOUT_SECONDS}")])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(std::process::Stdio::null());
-    command
-}
-
-/// How long apt waits for another one.
-const LOCK_TIMEOUT_SECONDS: u32 = 600;
-/// What apt locks, by record locks of whole files.
-const LOCKS: [&str; 3] = [
-    "/var/lib/dpkg/lock-frontend",
-    "/var/lib/apt/lists/lock",
-    "/var/cache/apt/archives/lock",
-];
-
-/// Whether somebody has locked this file, by the kernel's list of locks.
-fn is_held(file: &Path) -> bool {
-    let (Ok(file), Ok(locks)) = (
-        std::fs::metadata(file),
-        std::fs::read_to_string("/proc/locks"),
-    ) else {
-        return false;
-    };
-    names(&locks, file.ino())
-}
-
-/// Whether a line of `/proc/locks` is about this file: `1: POSIX ADVISORY WRITE 77 fe:00:4711 0 EOF`.
-/// A device may be called by other numbers there than in the file's status.
-fn names(locks: &str, inode: u64) -> bool {
-    locks.lines().any(|line| {
-        let place = line
-            .split_whitespace()
-            .find(|word| word.matches(':').count() == 2);
-        place.and_then(|place| place.rsplit(':').next()?.parse().ok()) == Some(inode)
-    })
+    Apt::own()
+        .run(&arguments)
+        .context("cannot install the system packages that netto's build needs")
 }
 
 /// Where programs are unpacked that are only for the tests.
@@ -245,7 +191,7 @@ fn prometheus(root: &Path) -> Result<()> {
         bail!("prometheus and promtool are missing, needed for testing what netto exports");
     }
     eprintln!("xtask: unpacking prometheus below target/tools, for testing what netto exports");
-    unpack_package("prometheus", &tools(root))?;
+    Apt::own().unpack("prometheus", &tools(root))?;
     if !there("prometheus") || !there("promtool") {
         bail!("the package prometheus does not hold prometheus and promtool");
     }
@@ -347,42 +293,6 @@ const READERS: [&str; 5] = [
     "pytz",
 ];
 
-/// Downloads a Debian package and unpacks it into this folder, without installing it.
-///
-/// # Errors
-/// The package is not to be had.
-pub fn unpack_package(package: &str, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
-    // Another user may not read this folder, and apt would rather not download as root.
-    let mut download = apt_command(&["download", "--quiet", package]);
-    download.current_dir(folder);
-    if process::is_root() {
-        download.args(["-o", "APT::Sandbox::User=root"]);
-    }
-    if process::run(&mut download).is_err() {
-        if !process::is_root() {
-            bail!(
-                "cannot download the package {package}; type this, then try again: sudo apt-get update"
-            );
-        }
-        update_package_lists()?;
-        process::run(&mut download)?;
-    }
-    let archive = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|ending| ending == "deb"))
-        .context("apt-get download left no package behind")?;
-    process::run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(folder))?;
-    std::fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))
-}
-
-/// Asks the archives what they have now; for root only.
-pub fn update_package_lists() -> Result<()> {
-    apt(&["update", "--quiet"])
-}
-
 /// PATH with the tests' own tools, and the administrator's programs, at its end.
 ///
 /// # Errors
@@ -393,26 +303,4 @@ pub fn path_with_tools(root: &Path) -> Result<OsString> {
         .chain(tool_folders(root))
         .chain(["/usr/sbin".into(), "/sbin".into()]);
     std::env::join_paths(folders).context("PATH holds a folder that cannot be written in it")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn apt_waits_for_the_lock_of_another_one() {
-        for arguments in [&["update", "--quiet"][..], &["install", "--yes", "clang"]] {
-            let shown = process::display(&apt_command(arguments));
-            assert!(shown.contains("-o DPkg::Lock::Timeout=600"), "{shown}");
-        }
-    }
-
-    #[test]
-    fn a_lock_is_found_by_the_number_of_its_file() {
-        let locks = "1: POSIX  ADVISORY  WRITE 77 fe:00:4711 0 EOF\n\
-                     2: FLOCK  ADVISORY  WRITE 78 00:1a:12 0 EOF\n\
-                     2: -> POSIX  ADVISORY  WRITE 79 fe:00:99 0 EOF\n";
-        assert!(names(locks, 4711) && names(locks, 12) && names(locks, 99));
-        assert!(!names(locks, 77) && !names(locks, 0) && !names("", 4711));
-    }
 }

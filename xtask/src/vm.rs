@@ -1,14 +1,17 @@
 //! `cargo xtask vm`: the root tests on other kernels, each in a virtual machine
 //! of its own, and what they find out about each kernel.
 //!
-//! The guests run the same binaries as the host; nothing is installed in them.
+//! The guests run the same binaries as the host, or, on another architecture, the same compiled for
+//! it; nothing is installed in them.
 
+mod architecture;
 mod cpio;
 mod image;
 mod kernels;
 mod modules;
 mod qemu;
 mod record;
+mod system;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -22,13 +25,14 @@ use crate::{build, process, setup};
 
 pub use kernels::Kernel;
 
+use architecture::Architecture;
 use kernels::Choice;
 use record::GuestReport;
+use system::System;
 
-/// Guests take minutes; this is for those that hang.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// With counted instructions a busy second takes six and more.
-const ICOUNT_LIMIT: Duration = Duration::from_secs(45 * 60);
+/// Guests take minutes, longer with counted instructions or on a busy host; this is for those that
+/// hang.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 /// The test that tells what it finds out about the kernel.
 const RECORDING_TEST: &str = "kernels::socket_calls_are_attached_as_this_kernel_allows";
 
@@ -62,7 +66,8 @@ pub struct Options {
 /// A guest could not be built; failed tests are an exit code.
 pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     setup::ensure(root, setup::Purpose::Test)?;
-    let programs = Programs::build(root)?;
+    let kernels = options.kernel.kernels();
+    let programs = Programs::build(root, kernels)?;
     let args = if options.update_docs {
         vec!["--exact".to_owned(), RECORDING_TEST.to_owned()]
     } else {
@@ -76,7 +81,6 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         icount: options.icount || options.update_docs,
     };
     let mut tally = Tally::default();
-    let kernels = options.kernel.kernels();
     for (kernel, report) in side_by_side(root, kernels, &wanted, &mut tally)? {
         if options.update_docs {
             record::update(root, kernel, &report)?;
@@ -114,7 +118,7 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
         return Ok(());
     }
     let wanted = Wanted {
-        programs: &Programs::build(root)?,
+        programs: &Programs::build(root, kernels::MATRIX)?,
         args: &[],
         tools: &[],
         append: "",
@@ -136,14 +140,15 @@ pub const BESIDE_BPFTRACE: &str = "bpftrace::";
 /// # Errors
 /// The guest could not be built.
 pub fn beside_bpftrace(root: &Path, tally: &mut Tally) -> Result<()> {
+    let kernels = &[Kernel::V6_12];
     let wanted = Wanted {
-        programs: &Programs::build(root)?,
+        programs: &Programs::build(root, kernels)?,
         args: &[BESIDE_BPFTRACE.to_owned()],
         tools: &["bpftrace".to_owned()],
         append: "",
         icount: true,
     };
-    side_by_side(root, &[Kernel::V6_12], &wanted, tally).map(drop)
+    side_by_side(root, kernels, &wanted, tally).map(drop)
 }
 
 /// What guests are to do.
@@ -205,6 +210,7 @@ fn guest(
     let unpacked = kernels::fetch(&folder, kernel)?;
     let tools: Vec<&str> = wanted.tools.iter().map(String::as_str).collect();
     let payload = image::Payload {
+        system: &wanted.programs.system,
         netto: &wanted.programs.netto,
         tests: &wanted.programs.tests,
         args: wanted.args,
@@ -214,13 +220,14 @@ fn guest(
     std::fs::write(&file_system, image::build(&unpacked, &payload)?)
         .with_context(|| format!("cannot write {}", file_system.display()))?;
     let boot = qemu::Boot {
+        architecture: kernel.architecture(),
         kernel: &unpacked.image,
         file_system: &file_system,
         console: &folder.join(format!("{}.console", kernel.name())),
         icount: wanted.icount,
         append: wanted.append,
         cpus: None,
-        limit: if wanted.icount { ICOUNT_LIMIT } else { LIMIT },
+        limit: LIMIT,
     };
     let mut report = GuestReport::default();
     let failed_before = tally.failed;
@@ -271,9 +278,11 @@ impl Bench<'_> {
         let unpacked = kernels::fetch(&folder, self.kernel)?;
         let mut args = vec!["bench".to_owned()];
         args.extend(self.words.iter().cloned());
+        let strip = self.kernel.architecture().strip();
         let payload = image::Payload {
-            netto: &stripped(self.netto, folder.join("bench-netto"))?,
-            tests: &stripped(self.tests, folder.join("bench-root-tests"))?,
+            system: &System::Own,
+            netto: &stripped(strip, self.netto, folder.join("bench-netto"))?,
+            tests: &stripped(strip, self.tests, folder.join("bench-root-tests"))?,
             args: &args,
             tools: &["iperf3"],
         };
@@ -282,17 +291,14 @@ impl Bench<'_> {
         std::fs::write(&file_system, image::build(&unpacked, &payload)?)
             .with_context(|| format!("cannot write {}", file_system.display()))?;
         let boot = qemu::Boot {
+            architecture: self.kernel.architecture(),
             kernel: &unpacked.image,
             file_system: &file_system,
             console: &folder.join(format!("{name}.console")),
             icount: self.counts_instructions(),
             append: "",
             cpus: Some(self.cpus),
-            limit: if self.counts_instructions() {
-                ICOUNT_LIMIT
-            } else {
-                LIMIT
-            },
+            limit: LIMIT,
         };
         match qemu::run(&boot, see)? {
             0 => Ok(()),
@@ -301,20 +307,21 @@ impl Bench<'_> {
     }
 }
 
-/// What guests run, as cargo built it for the host, but for what debuggers read.
+/// What guests run, as cargo built it, but for what debuggers read.
 struct Programs {
+    system: System,
     netto: PathBuf,
     tests: PathBuf,
 }
 
-/// The root tests, built.
+/// The root tests, built for the host.
 pub fn root_tests(root: &Path) -> Result<PathBuf> {
-    Programs::compile(root).map(|(_, tests)| tests)
+    Programs::compile(root, &System::Own).map(|(_, tests)| tests)
 }
 
 impl Programs {
     /// netto and the tests, where cargo put them.
-    fn compile(root: &Path) -> Result<(PathBuf, PathBuf)> {
+    fn compile(root: &Path, system: &System) -> Result<(PathBuf, PathBuf)> {
         let mut command = build::cargo_with_dashboard(root)?;
         // The workspace, as all tests do: for netto alone cargo takes other features of
         // dependencies, and builds most of them and all of netto once more.
@@ -322,6 +329,7 @@ impl Programs {
             .args(["test", "--workspace", "--test", "root", "--no-run"])
             .args(["--message-format", "json-render-diagnostics"])
             .stdout(Stdio::piped());
+        Architecture::compile_for(system, &mut command);
         let messages = process::output(&mut command)?;
         let find = |kind: &str, name: &str| {
             executable(&messages, kind, name)
@@ -330,12 +338,19 @@ impl Programs {
         Ok((find("bin", "netto")?, find("test", "root")?))
     }
 
-    fn build(root: &Path) -> Result<Self> {
-        let (netto, tests) = Programs::compile(root)?;
+    /// Those for these kernels, which are of one architecture.
+    fn build(root: &Path, kernels: &[Kernel]) -> Result<Self> {
+        let architecture = kernels
+            .first()
+            .map_or(Architecture::Amd64, |kernel| kernel.architecture());
         let folder = folder(root)?;
+        let system = architecture.prepare(&folder)?;
+        let (netto, tests) = Programs::compile(root, &system)?;
+        let strip = architecture.strip();
         Ok(Programs {
-            netto: stripped(&netto, folder.join("netto"))?,
-            tests: stripped(&tests, folder.join("root-tests"))?,
+            netto: stripped(strip, &netto, folder.join("netto"))?,
+            tests: stripped(strip, &tests, folder.join("root-tests"))?,
+            system,
         })
     }
 }
@@ -349,9 +364,9 @@ fn folder(root: &Path) -> Result<PathBuf> {
 }
 
 /// A copy without what only debuggers read: four fifths of a debug build.
-fn stripped(program: &Path, copy: PathBuf) -> Result<PathBuf> {
+fn stripped(strip: &str, program: &Path, copy: PathBuf) -> Result<PathBuf> {
     process::run(
-        Command::new("strip")
+        Command::new(strip)
             .arg("--strip-debug")
             .arg("-o")
             .arg(&copy)

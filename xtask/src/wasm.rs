@@ -9,11 +9,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use wasm_bindgen_cli_support::Bindgen;
+
+use crate::rustup;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// Name of the generated files, without `.js` and `_bg.wasm`.
@@ -99,16 +101,16 @@ impl Debian {
 /// Where the active toolchain lacks the target and rustup is there, rustup is
 /// asked for the target first, since that needs no package at all.
 pub fn debian_packages_needed() -> Option<&'static [&'static str]> {
-    let sysroot = sysroot().ok();
+    let sysroot = rustup::sysroot().ok();
     if let Some(sysroot) = &sysroot
-        && has_target(sysroot)
+        && rustup::has_target(sysroot, TARGET)
     {
         return None;
     }
     let debian = Debian::look(sysroot.as_deref().unwrap_or(Path::new("/usr")));
     debian
         .missing_packages()
-        .filter(|_| !sysroot.is_some_and(|sysroot| add_by_rustup(&sysroot)))
+        .filter(|_| !sysroot.is_some_and(|sysroot| rustup::add_target(&sysroot, TARGET)))
 }
 
 /// Whose dashboard.
@@ -150,9 +152,9 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
         // As cargo does it: a relative path counts from the current directory.
         |dir| env::current_dir().unwrap_or_default().join(dir),
     );
-    let sysroot = sysroot()?;
+    let sysroot = rustup::sysroot()?;
     let debian = Debian::look(&sysroot).toolchain();
-    let toolchain = if has_target(&sysroot) {
+    let toolchain = if rustup::has_target(&sysroot, TARGET) {
         Toolchain::Installed
     } else if let Some(toolchain) = debian
         .clone()
@@ -160,7 +162,7 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
     {
         // Taken before, so rustup failed before: asking again costs seconds each time.
         toolchain
-    } else if add_by_rustup(&sysroot) {
+    } else if rustup::add_target(&sysroot, TARGET) {
         Toolchain::AddedByRustup
     } else if let Some(toolchain) = debian {
         toolchain
@@ -269,46 +271,6 @@ fn is_fresh(wasm: &Path, dashboard: &Path) -> bool {
         .all(|name| modified(&dashboard.join(name)).is_some_and(|output| output >= input))
 }
 
-/// Where the active toolchain lives.
-fn sysroot() -> Result<PathBuf> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = Command::new(&rustc)
-        .args(["--print", "sysroot"])
-        .output()
-        .with_context(|| format!("cannot run {rustc:?}, the Rust compiler"))?;
-    let text = String::from_utf8(output.stdout).context("rustc --print sysroot")?;
-    if !output.status.success() || text.trim().is_empty() {
-        bail!(
-            "{rustc:?} --print sysroot failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(PathBuf::from(text.trim()))
-}
-
-/// Whether a compiled standard library for WebAssembly stands in this sysroot.
-fn has_target(sysroot: &Path) -> bool {
-    let libraries = sysroot.join("lib/rustlib").join(TARGET).join("lib");
-    fs::read_dir(libraries).is_ok_and(|entries| {
-        entries
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
-    })
-}
-
-/// Asks rustup for the target; `false` where there is no rustup, where it cannot
-/// fetch, and where the active compiler is not rustup's.
-fn add_by_rustup(sysroot: &Path) -> bool {
-    Command::new("rustup")
-        .args(["target", "add", TARGET])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-        && has_target(sysroot)
-}
-
 /// Where a toolchain keeps a program for the host, below `lib/rustlib`.
 fn host_bin(program: &str) -> PathBuf {
     let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
@@ -357,15 +319,15 @@ mod tests {
     #[test]
     fn a_toolchain_has_the_target_only_with_its_standard_library() {
         let scratch = Scratch::new("target");
-        assert!(!has_target(&scratch.0));
+        assert!(!rustup::has_target(&scratch.0, TARGET));
         let lib = format!("lib/rustlib/{TARGET}/lib");
         scratch.file(&format!("{lib}/self-contained"), Duration::ZERO);
         assert!(
-            !has_target(&scratch.0),
+            !rustup::has_target(&scratch.0, TARGET),
             "a folder without libstd is a torso"
         );
         scratch.file(&format!("{lib}/libstd-0123.rlib"), Duration::ZERO);
-        assert!(has_target(&scratch.0));
+        assert!(rustup::has_target(&scratch.0, TARGET));
     }
 
     #[test]

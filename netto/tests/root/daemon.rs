@@ -146,17 +146,18 @@ impl Daemon {
             process: Owned::start(command)?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };
-        child::eventually(|| daemon.is_ready())?.context("netto ended before it was ready")?;
+        if let Some(end) = child::eventually(|| daemon.readiness())? {
+            bail!("netto ended before it was ready: {end}");
+        }
         Ok(daemon)
     }
 
-    /// `Ok(Some)` when ready, `Err` while not yet; a process that has ended never will be.
-    fn is_ready(&mut self) -> Result<Option<()>> {
+    /// `Ok(None)` when ready, `Err` while not yet; of a process that has ended how, and what it said.
+    fn readiness(&mut self) -> Result<Option<String>> {
         if let Some(status) = self.process.try_wait()? {
-            eprintln!("netto ended ({status}): {}", self.process.stderr());
-            return Ok(None);
+            return Ok(Some(format!("{status}: {}", self.process.stderr())));
         }
-        http::get_ok(self.at, "/readyz").map(|_| Some(()))
+        http::get_ok(self.at, "/readyz").map(|_| None)
     }
 
     /// Its description of itself and this host.

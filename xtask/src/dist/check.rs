@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Dist, pack, sysroot, tools};
-use crate::process;
+use super::{Dist, pack, tools};
+use crate::{process, sysroot};
 
 /// The newest glibc that the packages' binary may ask for.
 const GLIBC: (u32, u32) = (2, 31);

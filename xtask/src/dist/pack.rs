@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use super::{Dist, TARGET, tools};
-use crate::{build, process};
+use crate::{build, process, sysroot};
 
 /// Packs everything.
 pub fn all(dist: &Dist) -> Result<()> {
@@ -160,7 +160,7 @@ fn image(dist: &Dist) -> Result<()> {
         &format!("netto-{}-oci.tar", dist.version),
     )?;
     for folder in ["store", "store-run", "image"] {
-        super::sysroot::remove(&dist.out.join(folder))?;
+        sysroot::remove(&dist.out.join(folder))?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Builds a guest's first and only file system: programs of this machine with
-//! the libraries they need, the modules of the guest's kernel, netto and its tests.
+//! Builds a guest's first and only file system: programs of a system with the
+//! libraries they need, the modules of the guest's kernel, netto and its tests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::cpio::Archive;
 use super::kernels::Unpacked;
 use super::modules;
-use crate::process;
-
-/// The tools of the tests, as far as guests need them.
-const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "wg", "setpriv"];
+use super::system::{Libraries, SHELL, System, TOOLS};
 
 /// What busybox stands for in a guest. Not `ip` and `tc`: its own know too little.
 const APPLETS: &[&str] = &[
@@ -29,13 +26,15 @@ const FOLDERS: &[&str] = &[
 /// What is to run in a guest.
 #[derive(Debug)]
 pub struct Payload<'a> {
+    /// Where all but netto and its tests come from.
+    pub system: &'a System,
     /// netto.
     pub netto: &'a Path,
     /// The root tests.
     pub tests: &'a Path,
     /// Arguments for the tests.
     pub args: &'a [String],
-    /// More programs of this machine by name, or files by path, which are put into `/root`.
+    /// More programs of the system by name, or files by path, which are put into `/root`.
     pub tools: &'a [&'a str],
 }
 
@@ -52,10 +51,9 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
     }
     archive.file("init", include_bytes!("init.sh"));
     archive.file("run-tests", run_tests(payload.args).as_bytes());
-    archive.file(
-        "bin/busybox",
-        &read(&find("busybox").context("the guest's shell")?)?,
-    );
+    let system = payload.system;
+    let busybox = system.find(SHELL).context("the guest's shell")?;
+    archive.file("bin/busybox", &read(&busybox)?);
     for applet in APPLETS {
         archive.link(&format!("bin/{applet}"), "busybox");
     }
@@ -66,25 +64,21 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
     ];
     let (files, tools): (Vec<&str>, Vec<&str>) =
         payload.tools.iter().partition(|tool| tool.contains('/'));
-    for name in PROGRAMS.iter().copied().chain(tools) {
-        programs.push((format!("usr/sbin/{name}"), find(name)?));
+    for name in TOOLS.iter().copied().chain(tools) {
+        programs.push((format!("usr/sbin/{name}"), system.find(name)?));
     }
     for file in files {
         let path = Path::new(file);
         let name = path.file_name().context("a path without a file's name")?;
         archive.file(&format!("root/{}", name.to_string_lossy()), &read(path)?);
     }
-    let mut libraries = libraries_of(&find("busybox")?)?;
+    let mut libraries = Libraries::new();
+    system.add_libraries(&busybox, &mut libraries)?;
     for (place, program) in &programs {
         archive.file(place, &read(program)?);
-        libraries.extend(libraries_of(program)?);
+        system.add_libraries(program, &mut libraries)?;
     }
-    for library in libraries {
-        let place = library
-            .to_str()
-            .context("a library has a path that is not UTF-8")?
-            .trim_start_matches('/')
-            .to_owned();
+    for (place, library) in libraries {
         add_parents(&mut archive, &mut folders, &place);
         archive.file(&place, &read(&library)?);
     }
@@ -126,11 +120,6 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn find(program: &str) -> Result<PathBuf> {
-    process::find_program(program)
-        .with_context(|| format!("the program {program} is missing; `cargo xtask setup` brings it"))
-}
-
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -151,51 +140,9 @@ fn read_module(path: &PathBuf) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The shared libraries of a program and their loader, where they lie.
-fn libraries_of(program: &Path) -> Result<BTreeSet<PathBuf>> {
-    let output = Command::new("ldd")
-        .arg(program)
-        .output()
-        .context("cannot start ldd, which finds a program's libraries")?;
-    // A static program has none, which ldd calls a failure.
-    parse_ldd(&String::from_utf8_lossy(&output.stdout))
-        .with_context(|| format!("{} does not run here", program.display()))
-}
-
-fn parse_ldd(text: &str) -> Result<BTreeSet<PathBuf>> {
-    let mut libraries = BTreeSet::new();
-    for line in text.lines() {
-        if line.contains("=> not found") {
-            bail!("library {} is missing", line.trim());
-        }
-        let place = line.split("=> ").last().unwrap_or_default().trim();
-        if let Some((path, _)) = place.split_once(" (").filter(|(p, _)| p.starts_with('/')) {
-            libraries.insert(PathBuf::from(path));
-        }
-    }
-    Ok(libraries)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn libraries_and_loader_are_found_and_what_the_kernel_provides_is_not() {
-        let text = "\tlinux-vdso.so.1 (0x00007ffc)\n\
-                    \tlibelf.so.1 => /lib/x86_64-linux-gnu/libelf.so.1 (0x00007f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let found: Vec<PathBuf> = parse_ldd(text).unwrap().into_iter().collect();
-        assert_eq!(
-            found,
-            [
-                PathBuf::from("/lib/x86_64-linux-gnu/libelf.so.1"),
-                PathBuf::from("/lib64/ld-linux-x86-64.so.2")
-            ]
-        );
-        assert!(parse_ldd("\tstatically linked\n").unwrap().is_empty());
-        assert!(parse_ldd("\tlibx.so => not found\n").is_err());
-    }
 
     #[test]
     fn arguments_reach_the_guest_as_they_were_typed() {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use super::architecture::Architecture;
 use super::modules;
-use crate::{process, setup};
+use crate::apt::Apt;
 
 /// A kernel of Debian's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Kernel {
     Rt,
     /// The newer one for Debian 12, built with PREEMPT_RT, which does not say so in sysfs.
     Rt6_12,
+    /// The newer one for Debian 12, for ARM.
+    Arm6_12,
 }
 
 /// What can be asked for on the command line.
@@ -39,6 +41,9 @@ pub enum Choice {
     /// Linux 6.12 with PREEMPT_RT
     #[value(name = "rt-6.12")]
     Rt6_12,
+    /// Linux 6.12 for arm64, emulated, with netto compiled for it
+    #[value(name = "arm64-6.12")]
+    Arm6_12,
     /// 6.1 and 6.12
     #[value(name = "all")]
     All,
@@ -52,6 +57,7 @@ impl Choice {
             Choice::V6_12 => &[Kernel::V6_12],
             Choice::Rt => &[Kernel::Rt],
             Choice::Rt6_12 => &[Kernel::Rt6_12],
+            Choice::Arm6_12 => &[Kernel::Arm6_12],
             Choice::All => MATRIX,
         }
     }
@@ -68,6 +74,15 @@ impl Kernel {
             Kernel::V6_12 => "6.12",
             Kernel::Rt => "rt",
             Kernel::Rt6_12 => "rt-6.12",
+            Kernel::Arm6_12 => "arm64-6.12",
+        }
+    }
+
+    /// What it is for.
+    pub fn architecture(self) -> Architecture {
+        match self {
+            Kernel::Arm6_12 => Architecture::Arm64,
+            _ => Architecture::Amd64,
         }
     }
 
@@ -78,6 +93,7 @@ impl Kernel {
             Kernel::V6_12 => "linux-image-6.12-cloud-amd64",
             Kernel::Rt => "linux-image-rt-amd64",
             Kernel::Rt6_12 => "linux-image-6.12-rt-amd64",
+            Kernel::Arm6_12 => "linux-image-6.12-cloud-arm64",
         }
     }
 
@@ -88,6 +104,7 @@ impl Kernel {
             Kernel::V6_12 => ("6.12.", "-cloud-amd64"),
             Kernel::Rt => ("6.1.", "-rt-amd64"),
             Kernel::Rt6_12 => ("6.12.", "-rt-amd64"),
+            Kernel::Arm6_12 => ("6.12.", "-cloud-arm64"),
         }
     }
 }
@@ -108,7 +125,8 @@ pub struct Unpacked {
 pub fn fetch(folder: &Path, kernel: Kernel) -> Result<Unpacked> {
     let home = folder.join(format!("linux-{}", kernel.name()));
     if !home.exists() {
-        download(&home, kernel)
+        let apt = kernel.architecture().apt(folder)?;
+        download(&home, kernel, &apt)
             .with_context(|| format!("cannot get the kernel {}", kernel.name()))?;
     }
     open(&home).with_context(|| {
@@ -119,12 +137,12 @@ pub fn fetch(folder: &Path, kernel: Kernel) -> Result<Unpacked> {
     })
 }
 
-fn download(home: &Path, kernel: Kernel) -> Result<()> {
-    let package = match resolve(kernel) {
+fn download(home: &Path, kernel: Kernel, apt: &Apt) -> Result<()> {
+    let package = match resolve(kernel, apt) {
         Ok(package) => package,
-        Err(_) if process::is_root() => {
-            setup::update_package_lists()?;
-            resolve(kernel)?
+        Err(_) if apt.may_update() => {
+            apt.update()?;
+            resolve(kernel, apt)?
         }
         Err(error) => return Err(error),
     };
@@ -137,14 +155,15 @@ fn download(home: &Path, kernel: Kernel) -> Result<()> {
         std::fs::remove_dir_all(&fresh)
             .with_context(|| format!("cannot remove {}", fresh.display()))?;
     }
-    setup::unpack_package(&package, &fresh)?;
+    apt.unpack(&package, &fresh)?;
     std::fs::rename(&fresh, home).with_context(|| format!("cannot create {}", home.display()))
 }
 
 /// The package with the kernel itself, on which the meta package depends.
-fn resolve(kernel: Kernel) -> Result<String> {
+fn resolve(kernel: Kernel, apt: &Apt) -> Result<String> {
     let meta = kernel.meta_package();
-    let listing = process::output(Command::new("apt-cache").args(["depends", meta]))
+    let listing = apt
+        .depends(meta)
         .context("the kernels come as Debian packages")?;
     kernel_package(&listing, kernel.release()).with_context(|| {
         format!(
@@ -222,9 +241,11 @@ mod tests {
     }
 
     #[test]
-    fn all_is_the_matrix_and_rt_is_asked_for_by_name() {
+    fn all_is_the_matrix_and_others_are_asked_for_by_name() {
         assert_eq!(Choice::All.kernels(), MATRIX);
         assert!(!MATRIX.contains(&Kernel::Rt));
         assert_eq!(Choice::Rt.kernels(), [Kernel::Rt]);
+        let of_this_machine = |kernel: &Kernel| kernel.architecture() == Architecture::Amd64;
+        assert!(MATRIX.iter().all(of_this_machine));
     }
 }

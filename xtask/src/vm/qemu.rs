@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::architecture::Architecture;
 use crate::process;
 
 /// What the guest writes last, before its exit code.
@@ -21,6 +22,8 @@ const POWER_OFF_LIMIT: Duration = Duration::from_secs(20);
 /// How a guest is to be run.
 #[derive(Debug)]
 pub struct Boot<'a> {
+    /// What it runs on.
+    pub architecture: Architecture,
     /// The kernel.
     pub kernel: &'a Path,
     /// Its first file system.
@@ -87,13 +90,14 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
 }
 
 fn command(boot: &Boot<'_>) -> Result<Command> {
+    let machine = boot.architecture.machine();
     let mut console = std::ffi::OsString::from("file:");
     console.push(boot.console);
     // Whoever ends the tests ends their guests.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(
-        process::find_program("qemu-system-x86_64")
-            .context("the program qemu-system-x86_64 is missing; `cargo xtask setup` brings it")?,
+        process::find_program(machine.program)
+            .with_context(|| format!("the program {} is missing", machine.program))?,
     );
     // One thread for all CPUs: with one each, QEMU before 8.1 may translate code while
     // another CPU patches it, as attaching a probe does, and then the guest crashes.
@@ -104,8 +108,7 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
     let cpus = match (boot.cpus, boot.icount) {
         (Some(cpus), _) => cpus.to_string(),
         (None, true) => "1".to_owned(),
-        // More can come than are there, as on most machines with firmware.
-        (None, false) => "2,maxcpus=4".to_owned(),
+        (None, false) => machine.cpus.to_owned(),
     };
     // The kernel has all files in memory, for a moment twice; it and netto keep something for each
     // CPU.
@@ -113,7 +116,8 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         .with_context(|| format!("cannot read {}", boot.file_system.display()))?;
     let megabytes = (files.len() >> 19) + 384 + 8 * u64::from(boot.cpus.unwrap_or(1));
     command
-        .args(["-smp", &cpus, "-cpu", "max", "-m", &megabytes.to_string()])
+        .args(machine.kind)
+        .args(["-smp", &cpus, "-m", &megabytes.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .arg("-kernel")
         .arg(boot.kernel)
@@ -122,11 +126,11 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         // A panic ends the guest at once instead of waiting for somebody to read it.
         .args([
             "-append",
-            &format!("console=ttyS0 panic=-1 {}", boot.append),
+            &format!("{} panic=-1 {}", machine.words, boot.append),
         ])
         .arg("-serial")
         .arg(console)
-        .args(["-serial", "stdio"])
+        .args(machine.output)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     Ok(command)

@@ -112,10 +112,10 @@ pub(super) fn slug_of(source: Source) -> &'static str {
 /// The kernel's return trampoline of kretprobes: its name since Linux 5.18, and before.
 const RETURN_TRAMPOLINES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
 
-/// The address of the kernel's return trampoline; `None` if symbols cannot be read, or the return
-/// address is not on the stack at a function's entry.
+/// The address of the kernel's return trampoline; `None` if symbols cannot be read, or
+/// `bpf/socket.bpf.c` does not know where the return address is at a function's entry.
 fn return_trampoline(roots: &Roots) -> Option<u64> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return None;
     }
     let lines = roots.kallsyms().ok()?.lines().map_while(Result::ok);

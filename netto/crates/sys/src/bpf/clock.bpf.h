@@ -118,8 +118,19 @@ static __always_inline __u64 netto_irq_part(struct netto_cpu *cpu, __u64 charge_
 	return charge_ns;
 }
 
-/* Stores once, and in the order of the program: user space reads meanwhile. */
+/*
+ * Stores once, and in the order of the program: user space reads meanwhile. x86-64 keeps the order
+ * of stores; elsewhere an exchange does, which is a full barrier.
+ */
+#ifdef __TARGET_ARCH_x86
 #define NETTO_WRITE_ONCE(place, value) (*(volatile __u64 *)&(place) = (value))
+#else
+#define NETTO_WRITE_ONCE(place, value)                                          \
+	do {                                                                    \
+		__u64 before = __sync_lock_test_and_set((__u64 *)&(place), value); \
+		NETTO_AS_IT_IS(before);                                         \
+	} while (0)
+#endif
 
 /*
  * A transition that no other transition can interrupt: softirqs do not nest on a CPU, and

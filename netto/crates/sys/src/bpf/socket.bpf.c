@@ -139,11 +139,18 @@ NETTO_PAIR(19)
 /* Set before load: the address to which a return goes that a kretprobe waits for; 0 if unknown. */
 const volatile __u64 netto_return_trampoline = 0;
 
-/* struct pt_regs of x86-64, up to the stack pointer. */
+/* struct pt_regs, up to the register that tells where the function returns to. */
+#ifdef __TARGET_ARCH_arm64
+struct netto_registers {
+	__u64 others[30];
+	__u64 link;
+};
+#else
 struct netto_registers {
 	__u64 others[19];
 	__u64 stack_pointer;
 };
+#endif
 
 /*
  * Whether the end of the call that begins here will be seen. A kretprobe waits for a limited
@@ -157,8 +164,12 @@ static __always_inline bool netto_end_will_be_seen(struct netto_registers *regis
 
 	if (!netto_return_trampoline)
 		return true;
+#ifdef __TARGET_ARCH_arm64
+	return_address = registers->link;
+#else
 	if (bpf_probe_read_kernel(&return_address, sizeof(return_address), (void *)registers->stack_pointer))
 		return true;
+#endif
 	return return_address == netto_return_trampoline;
 }
 

@@ -15,6 +15,15 @@ fn a_task_is_sampled_by_its_socket_call_and_local_ipc_is_not_networking() {
                 "_copy_to_iter < skb_copy_datagram_iter < tcp_recvmsg < sock_recvmsg < sock_read_iter < vfs_read < do_syscall_64",
                 Some("receive_copy"),
             ),
+            // On arm64, which does not show the caller of a function without a frame.
+            (
+                "__arch_copy_from_user < tcp_sendmsg_locked < tcp_sendmsg < inet_sendmsg < __sock_sendmsg < __sys_sendto < __arm64_sys_sendto < invoke_syscall",
+                Some("send_copy"),
+            ),
+            (
+                "__arch_copy_to_user < udp_recvmsg < inet_recvmsg < sock_recvmsg < __sys_recvfrom < __arm64_sys_recvfrom < invoke_syscall",
+                Some("receive_copy"),
+            ),
             (
                 "skb_splice < splice_to_socket < direct_splice_actor < do_syscall_64",
                 Some("send_socket"),

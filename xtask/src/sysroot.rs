@@ -1,13 +1,17 @@
-//! A Debian 11, whose glibc is the oldest that netto supports: to link with, and to try packages in.
+//! Debians below `target`: a Debian 11, whose glibc is the oldest that netto supports, to link with
+//! and to try packages in; and one of another architecture, to link with and to take programs of.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::apt::Apt;
 use crate::process;
 
 const RELEASE: &str = "bullseye";
+/// What linking needs beside a compiler.
+const TO_LINK_WITH: [&str; 3] = ["libc6-dev", "libelf-dev", "zlib1g-dev"];
 /// Where its libraries are.
 pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -63,7 +67,7 @@ pub fn development(tools: &Path) -> Result<PathBuf> {
                 "--quiet",
                 "--no-install-recommends",
             ])
-            .args(["libc6-dev", "libelf-dev", "zlib1g-dev"])
+            .args(TO_LINK_WITH)
             .env("DEBIAN_FRONTEND", "noninteractive");
         process::run(&mut install)?;
         // glibc's linker script names the loader by its whole path.
@@ -73,6 +77,19 @@ pub fn development(tools: &Path) -> Result<PathBuf> {
         Ok(())
     })?;
     Ok(place)
+}
+
+/// A system of another architecture, by GNU's name of it, with what linking needs and these
+/// packages. Nothing of it runs here, so that nothing is installed in it: packages are unpacked.
+pub fn foreign(place: &Path, apt: &Apt, gnu: &str, packages: &[&str]) -> Result<()> {
+    once(place, |half| {
+        let packages: Vec<&str> = TO_LINK_WITH.iter().chain(packages).copied().collect();
+        apt.unpack_system(&packages, half)?;
+        for folder in ["sbin", &format!("usr/lib/{gnu}")] {
+            within(half, &half.join(folder))?;
+        }
+        Ok(())
+    })
 }
 
 /// Links that name a file of the system by its whole path would name one of this machine.
