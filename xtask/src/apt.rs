@@ -42,8 +42,7 @@ impl Apt {
     pub fn foreign(architecture: &str, folder: &Path) -> Result<Self> {
         let (state, cache) = (folder.join("state"), folder.join("cache"));
         for part in [state.join("lists/partial"), cache.join("archives/partial")] {
-            std::fs::create_dir_all(&part)
-                .with_context(|| format!("cannot create {}", part.display()))?;
+            create(&part)?;
         }
         let option = |name: &str, value: &Path| {
             let mut option = OsString::from(format!("-o{name}="));

@@ -3,8 +3,8 @@
 use metrics_common::advice::Advice;
 use metrics_common::text::escape_html;
 
-/// A part for each: what is wrong, the evidence, what to try, and what could be gained. The reader has
-/// opened what else is said of some rules.
+/// A part for each: what is wrong, the evidence, what to try, and what could be gained. `open` names the
+/// rules of which the reader has opened the details.
 pub fn of(all: &[Advice], open: &[String]) -> String {
     let mut html = String::new();
     for own in all {
