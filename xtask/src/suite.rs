@@ -14,6 +14,10 @@ use crate::tally::Tally;
 use crate::tiers::{Row, TABLE};
 use crate::{build, process, setup, tidy, tree, vm};
 
+/// Property tests try the same cases in each run: a case that fails only now and then is searched with
+/// `cargo test`, which tries others each time, and becomes a test of its own.
+const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -129,6 +133,9 @@ fn test_command(root: &Path) -> Result<Command> {
         .args(["test", "--workspace", "--no-fail-fast"])
         .env("PATH", setup::path_with_tools(root)?)
         .stdout(Stdio::piped());
+    if std::env::var_os(PROPERTY_SEED).is_none() {
+        command.env(PROPERTY_SEED, "1");
+    }
     Ok(command)
 }
 

@@ -48,7 +48,8 @@ pub struct SamplingWindow {
 
 impl SamplingWindow {
     /// Moves it to the longest time of the interval without one of these others, and shortens it if
-    /// there is less room: what their probes take must not be in what is measured in this one.
+    /// there is less room, to no length if there is none: what their probes take must not be in what
+    /// is measured in this one.
     #[must_use]
     pub fn apart_from(self, others: &[SamplingWindow], interval_ns: u64, phase: f64) -> Self {
         let mut others: Vec<_> = others
@@ -63,7 +64,9 @@ impl SamplingWindow {
         let end_ns = (WITHIN * interval_ns as f64) as u64;
         for (begins_ns, ends_ns) in others.into_iter().chain([(end_ns, end_ns)]) {
             let length_ns = begins_ns.saturating_sub(from_ns + APART_NS);
-            gap = gap.max((length_ns, from_ns));
+            if length_ns > gap.0 {
+                gap = (length_ns, from_ns);
+            }
             from_ns = from_ns.max(ends_ns);
         }
         let length_ns = self.length_ns.min(gap.0);
@@ -382,6 +385,18 @@ mod tests {
         }
         assert_eq!(opened[..3], [(0, 250), (3, 5), (5, 200)]);
         assert_eq!(opened.len(), 4, "{opened:?}");
+    }
+
+    #[test]
+    fn where_others_leave_no_room_a_window_has_no_length_and_is_within_its_interval() {
+        let window = |after, length| SamplingWindow {
+            after_ns: after * MS,
+            length_ns: length * MS,
+            sampling_hz: 7,
+        };
+        let others = [window(201, 240), window(0, 181)];
+        let own = window(0, 5).apart_from(&others, 500 * MS, 0.0);
+        assert_eq!(own, window(0, 0));
     }
 
     proptest! {
