@@ -29,9 +29,16 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         bail!("soaking loads BPF programs and makes network namespaces: run it as root");
     }
     setup::ensure(root, setup::Purpose::Bench)?;
-    let netto = build::netto(root, build::Profile::Release)?;
-    let tests = vm::root_tests(root)?;
     let folder = root.join("target/soak");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Copies: what is built meanwhile takes the place of neither.
+    let kept = |built: &Path| {
+        let kept = folder.join(built.file_name().context("a program has no name")?);
+        fs::copy(built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
+        Ok::<_, anyhow::Error>(kept)
+    };
+    let netto = kept(&build::netto(root, build::Profile::Release)?)?;
+    let tests = kept(&vm::root_tests(root)?)?;
     let mut soak = Command::new(tests);
     soak.args(["soak", &options.minutes.to_string()])
         .arg(&folder)

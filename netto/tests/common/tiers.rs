@@ -141,6 +141,9 @@ pub const TABLE: &[Row] = &[
     root("advice::a_cpu_full_").statistics(
         "shares of a quiet host; the rules' own tests have each figure, and advice::small_ the way to the kernel",
     ),
+    root("advised::").statistics(
+        "minutes, and shares of a quiet host; the rules' own tests have each figure and its mended twin",
+    ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::child::{self, Owned};
+use crate::cpus;
 use crate::daemon::Daemon;
 use crate::flows::needs_two_cpus;
 use crate::http;
@@ -32,7 +33,7 @@ const SETTLED: u64 = 30;
 const OFF: f64 = 0.1;
 
 /// The answer about the last seconds.
-fn advice(daemon: &Daemon) -> Result<Value> {
+pub fn advice(daemon: &Daemon) -> Result<Value> {
     let answer = http::get_ok(daemon.at, "/api/v1/advice?last=5s")?;
     answer.json()
 }
@@ -44,52 +45,98 @@ fn of_rule<'a>(said: &'a Value, list: &str, rule: &str) -> Result<Option<&'a Val
 }
 
 /// What a rule says now; an error if it does not hold.
-fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
+pub fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
     let said = advice(daemon)?;
     let own = of_rule(&said, "advice", rule)?.cloned();
     own.with_context(|| format!("{rule} does not hold: {said}"))
 }
 
 /// An error while a rule holds, and if the daemon does not answer.
-fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
+pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
     match of_rule(&advice(daemon)?, "advice", rule)? {
         Some(own) => bail!("it holds: {own}"),
         None => Ok(()),
     }
 }
 
-/// A process of the host's own namespace.
-fn burner(device: &str) -> Result<Owned> {
+/// What a rule says once it holds.
+///
+/// # Errors
+/// It never does; [`NotOnThisKernel`] if it lacks a figure here.
+pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
+    let told = child::eventually(|| {
+        let said = advice(daemon)?;
+        // Probes do not count all of the first intervals.
+        if daemon.sequence()? >= SETTLED
+            && let Some(own) = of_rule(&said, "unjudged", rule)?
+        {
+            return Ok(Err(own.to_string()));
+        }
+        given(daemon, rule).map(Ok)
+    })?;
+    let told = told.map_err(NotOnThisKernel)?;
+    println!("\n{told:#}");
+    Ok(told)
+}
+
+/// An agent of the host's own namespace.
+pub fn agent_here(words: &[&str]) -> Result<Owned> {
     let own = std::env::current_exe().context("cannot tell where this test binary is")?;
     let own = own.to_str().context("this test binary has no UTF-8 path")?;
     let mut command = child::mortal(own);
-    let mut burner = Owned::start(command.args(["agent", "burn", device, PACKET_NS]))?;
-    burner.wait_for_line("ready")?;
-    Ok(burner)
+    let mut agent = Owned::start(command.arg("agent").args(words))?;
+    agent.wait_for_line("ready")?;
+    Ok(agent)
 }
 
-/// The idle share of the full CPU over some seconds.
-fn idle() -> Result<f64> {
+/// Idle CPUs over some seconds, of this line of `/proc/stat`: `cpu` or one of them.
+pub fn idle_cpus(line: &str) -> Result<f64> {
     let read = || -> Result<[u64; 2]> {
         let text = std::fs::read_to_string("/proc/stat")?;
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(&format!("cpu{FULL} ")));
-        let values = line.context("no such CPU")?.split_whitespace().skip(1);
-        let values: Vec<u64> = values.map(str::parse).collect::<Result<_, _>>()?;
+        let mut lines = text.lines().filter_map(|own| own.split_once(' '));
+        let (_, values) = lines
+            .find(|own| own.0 == line)
+            .context("no such line in /proc/stat")?;
+        let values: Vec<u64> = values
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
         // Idle and waiting for disks; guests are in user time.
         Ok([values[3] + values[4], values[..8].iter().sum()])
     };
     let before = read()?;
     std::thread::sleep(Duration::from_secs(5));
     let after = read()?;
-    Ok((after[0] - before[0]) as f64 / (after[1] - before[1]) as f64)
+    let cpus = if line == "cpu" { cpus::count()? } else { 1 };
+    Ok(cpus as f64 * (after[0] - before[0]) as f64 / (after[1] - before[1]) as f64)
+}
+
+/// A command that a rule advises.
+pub fn command(told: &Value, number: usize) -> Result<&str> {
+    told["try"][number].as_str().context("no such command")
+}
+
+/// Types a command that a rule advises.
+pub fn type_here(told: &Value, number: usize) -> Result<()> {
+    let command = command(told, number)?;
+    child::run(Command::new("sh").args(["-c", command])).map(drop)
+}
+
+/// No more was gained than a rule had said.
+pub fn is_bounded(told: &Value, gained: f64) -> Result<()> {
+    let Some(stated) = told["gain_cpus"].as_f64() else {
+        println!("gained {gained:.2} CPUs, of which nothing was said");
+        return Ok(());
+    };
+    println!("gained {gained:.2} of at most {stated:.2} CPUs");
+    ensure!(gained <= stated + OFF, "more was gained than stated");
+    Ok(())
 }
 
 pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> {
     needs_two_cpus()?;
     let wire = Wire::new()?;
-    let _burner = burner(&wire.device)?;
+    let _burner = agent_here(&["burn", &wire.device, PACKET_NS])?;
     let (to, cpu) = (wire.nobody.to_string(), FULL.to_string());
     let words = ["udp-paced-flows", &to, PACKETS, &cpu];
     let _sender = traffic::agent(&wire.inside, &words)?;
@@ -108,17 +155,14 @@ pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> 
         );
         Ok(own)
     })?;
-    let before = idle()?;
-    let command = told["try"][0].as_str().context("no command")?;
     println!("\n{told:#}");
-    child::run(Command::new("sh").args(["-c", command]))?;
+    let full = format!("cpu{FULL}");
+    let before = idle_cpus(&full)?;
+    type_here(&told, 0)?;
     child::eventually(|| ended(&daemon, "rx-on-one-cpu"))?;
-    let gained = idle()? - before;
-    let stated = told["gain_cpus"].as_f64().context("no gain")?;
-    println!("gained {gained:.2} of at most {stated:.2} CPUs");
+    let gained = idle_cpus(&full)? - before;
     ensure!(gained > OFF, "nothing was gained");
-    ensure!(gained <= stated + OFF, "more was gained than stated");
-    Ok(())
+    is_bounded(&told, gained)
 }
 
 pub fn small_writes_are_told_until_they_are_large() -> Result<()> {
@@ -133,21 +177,7 @@ pub fn small_writes_are_told_until_they_are_large() -> Result<()> {
     };
     let small = writes("64")?;
     let daemon = Daemon::start(&["--max-overhead", "100"])?;
-    let told = child::eventually(|| {
-        let said = advice(&daemon)?;
-        // Probes do not count all of the first intervals.
-        if daemon.sequence()? >= SETTLED
-            && let Some(own) = of_rule(&said, "unjudged", "small-writes")?
-        {
-            return Ok(Err(own.to_string()));
-        }
-        given(&daemon, "small-writes").map(Ok)
-    })?;
-    let told = match told {
-        Ok(told) => told,
-        Err(unjudged) => return Err(NotOnThisKernel(unjudged).into()),
-    };
-    println!("\n{told:#}");
+    let told = told(&daemon, "small-writes")?;
     let bytes = told["figures"][1]["value"].as_f64().context("no value")?;
     ensure!(bytes <= 512.0, "{told}");
     ensure!(told["gain_cpus"].as_f64() > Some(0.0), "{told}");

@@ -155,6 +155,24 @@ fn role(words: &[String]) -> Result<()> {
             let per_second = per_second.parse()?;
             go_on(|| loads::tcp_writes(to, bytes, per_second))
         }
+        ["tcp-files", to, bytes, per_second] => {
+            let (to, bytes) = (to.parse()?, bytes.parse()?);
+            let per_second = per_second.parse()?;
+            go_on(|| loads::tcp_files(to, bytes, per_second))
+        }
+        ["tcp-discards", at] => {
+            let listener = TcpListener::bind(at)?;
+            go_on(|| loads::tcp_discards(&listener))
+        }
+        ["tcp-many", to, connections, bytes, per_second] => {
+            let (to, connections) = (to.parse()?, connections.parse()?);
+            let (bytes, per_second) = (bytes.parse()?, per_second.parse()?);
+            go_on(|| loads::tcp_many(to, connections, bytes, per_second))
+        }
+        ["tcp-sinks", at] => {
+            let listener = TcpListener::bind(at)?;
+            go_on(|| loads::tcp_sinks(&listener))
+        }
         ["host-groups", folder, first, count, pause_ns] => {
             let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
             let pause = Duration::from_nanos(pause_ns.parse()?);

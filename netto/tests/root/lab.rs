@@ -187,8 +187,8 @@ impl Wire {
 pub struct Network {
     /// The sender.
     pub left: Namespace,
-    /// The switch or router, if any; only kept alive.
-    _middle: Option<Namespace>,
+    /// The switch or router, if any.
+    pub middle: Option<Namespace>,
     /// The receiver.
     pub right: Namespace,
     /// The receiver's addresses.
@@ -253,7 +253,7 @@ impl Network {
         let (nobody_v4, nobody_v6) = nobody(&left, "lan", 1)?;
         Ok(Network {
             left,
-            _middle: None,
+            middle: None,
             right,
             right_v4: v4([1, 2]),
             right_v6: v6(1, 2),
@@ -281,7 +281,7 @@ impl Network {
         )?;
         Ok(Network {
             left,
-            _middle: Some(middle),
+            middle: Some(middle),
             right,
             right_v4: v4([1, 2]),
             right_v6: v6(1, 2),
@@ -311,7 +311,7 @@ impl Network {
         let (nobody_v4, nobody_v6) = nobody(&middle, "right", 2)?;
         Ok(Network {
             left,
-            _middle: Some(middle),
+            middle: Some(middle),
             right,
             right_v4: v4([2, 2]),
             right_v6: v6(2, 2),

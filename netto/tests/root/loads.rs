@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::sendfile::sendfile64;
+use nix::sys::socket::{MsgFlags, recv};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::calls::{Pair, SocketKind};
@@ -128,6 +130,55 @@ pub fn tcp_writes(to: SocketAddr, bytes: usize, per_second: u64) -> Result<()> {
     let mut stream = TcpStream::connect(to)?;
     let data = vec![0x55; bytes];
     paced(per_second, || Ok(stream.write_all(&data)?))
+}
+
+/// The same of a file's bytes, which nobody copies.
+pub fn tcp_files(to: SocketAddr, bytes: usize, per_second: u64) -> Result<()> {
+    let stream = TcpStream::connect(to)?;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&vec![0x55; bytes])?;
+    paced(per_second, || {
+        let (mut at, end) = (0, i64::try_from(bytes)?);
+        while at < end {
+            let left = usize::try_from(end - at)?;
+            sendfile64(&stream, &file, Some(&mut at), left)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes what comes over one connection without copying it (`tcp_recvmsg_locked`'s MSG_TRUNC).
+pub fn tcp_discards(listener: &TcpListener) -> Result<()> {
+    let (stream, _) = listener.accept()?;
+    let mut unused = vec![0; 128 << 10];
+    while recv(stream.as_raw_fd(), &mut unused, MsgFlags::MSG_TRUNC)? > 0 {}
+    Ok(())
+}
+
+/// Writes at this rate per second, each over the next of many connections.
+pub fn tcp_many(to: SocketAddr, connections: usize, bytes: usize, per_second: u64) -> Result<()> {
+    let mut streams = Vec::new();
+    for _ in 0..connections {
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
+        streams.push(stream);
+    }
+    let (data, mut next) = (vec![0x55; bytes], 0);
+    paced(per_second, || {
+        next = (next + 1) % streams.len();
+        Ok(streams[next].write_all(&data)?)
+    })
+}
+
+/// Reads from each connection that comes.
+pub fn tcp_sinks(listener: &TcpListener) -> Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept()?;
+        std::thread::spawn(move || {
+            let mut data = [0; 16 << 10];
+            while let Ok(1..) = stream.read(&mut data) {}
+        });
+    }
 }
 
 /// Small packets, so many at once, and a pause.

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::{OwnerKind, Snapshot};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::child::Owned;
 use crate::flows::{agent, often, steer};
 use crate::follow::Followed;
 use crate::groups::Group;
@@ -37,9 +38,9 @@ const GAP_NS: u64 = 100_000;
 const EXACT: f64 = 0.10;
 
 /// What a busy loop has seen, nanoseconds.
-struct Seen {
-    ran: u64,
-    gaps: u64,
+pub struct Seen {
+    pub ran: u64,
+    pub gaps: u64,
     count: u64,
 }
 
@@ -62,6 +63,12 @@ pub fn watch_gaps(length: Duration) -> Result<()> {
     }
     println!("gaps {} {gaps} {count}", last - begun);
     Ok(())
+}
+
+/// What the agent `gaps` has seen, once it has ended.
+pub fn seen(agent: &mut Owned) -> Result<Seen> {
+    agent.wait_within(LIMIT)?;
+    read(&agent.stdout())
 }
 
 fn read(told: &str) -> Result<Seen> {
@@ -108,11 +115,10 @@ fn of_a_busy_loop_is_what_it_misses_of_its_own_time() -> Result<()> {
     while victim.try_wait()?.is_none() {
         sum.add(&followed.next()?);
     }
-    victim.wait_within(LIMIT)?;
+    let seen = seen(&mut victim)?;
     for _ in 0..2 {
         sum.add(&followed.next()?);
     }
-    let seen = read(&victim.stdout())?;
     let (stalled, pressure) = accounts(&sum, &victims[0])?;
     let ms = |ns: u64| ns as f64 / 1e6;
     println!(

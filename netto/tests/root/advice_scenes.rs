@@ -1,0 +1,350 @@
+//! A situation for each rule of advice, and its mended twin, on the real kernel: the rule holds, ends
+//! once what it says was done, and no more is gained than it had said.
+//!
+//! Loads are paced, so that both do the same work. What changes the whole machine is for guests only.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::advice::{command, ended, idle_cpus, is_bounded, told, type_here};
+use crate::child::{self, Owned};
+use crate::daemon::Daemon;
+use crate::flows::{agent, needs_two_cpus, steer};
+use crate::groups::Group;
+use crate::lab::{Namespace, Network, Wire};
+use crate::trial::{NotOnThisKernel, tests};
+use crate::{advice, guest, stall, traffic};
+
+tests! {
+    advised::rps_without_need_is_told_until_it_is_off ["ip"];
+    advised::a_backlog_that_drops_is_told_until_it_is_longer ["ip"];
+    advised::a_budget_that_ends_softirqs_is_told_until_it_is_larger ["ip"];
+    advised::a_reader_without_its_cpu_is_told_until_it_has_another ["ip"];
+    advised::tracking_without_need_is_told_until_it_is_off ["ip", "nft"];
+    advised::long_lists_of_rules_are_told_until_they_are_a_set ["ip", "nft"];
+    advised::copies_are_told_until_files_are_sent ["ip"];
+    advised::frames_that_are_not_merged_are_told_until_they_are_one_flows ["ip", "ethtool"];
+    advised::segments_by_cpus_are_told_until_the_device_cuts ["ip", "ethtool"];
+    advised::polls_for_nothing_are_told_until_readers_sleep ["ip", "ethtool"];
+    advised::an_owner_who_pays_is_told_until_it_has_another_cpu ["ip"];
+    advised::what_netto_costs_is_told_until_its_budget_is_small ["ip"];
+    advised::what_hardware_could_do_is_told_until_it_is_not_done ["ip", "nft"];
+}
+
+const PORT: u16 = 6001;
+/// The CPU that sends, and the one to which packets are steered.
+const SENDS: u32 = 0;
+const RECEIVES: u32 = 1;
+/// Rules that no packet matches.
+const RULES: u16 = 2_000;
+
+/// This machine's number, or that of an emulated one, which is some twenty times slower.
+fn here_or_in_guests(here: &'static str, guests: &'static str) -> &'static str {
+    if guest::is_one() { guests } else { here }
+}
+
+/// For settings that the whole machine has.
+fn only_in_a_guest() -> Result<()> {
+    match guest::is_one() {
+        true => Ok(()),
+        false => {
+            let why = "it changes the whole machine: run it by `cargo xtask vm`";
+            Err(NotOnThisKernel(why.to_owned()).into())
+        }
+    }
+}
+
+/// A rule holds, ends when it is mended, and no more is gained than it had said.
+fn is_mended<T>(daemon: &Daemon, rule: &str, mend: impl FnOnce(&Value) -> Result<T>) -> Result<()> {
+    let told = told(daemon, rule)?;
+    let before = idle_cpus("cpu")?;
+    let _mended = mend(&told)?;
+    child::eventually(|| ended(daemon, rule))?;
+    is_bounded(&told, idle_cpus("cpu")? - before)
+}
+
+/// Packets of many flows at this rate.
+fn send_flows(from: &Namespace, to: std::net::IpAddr, per_second: &str) -> Result<Owned> {
+    let (to, cpu) = (to.to_string(), SENDS.to_string());
+    traffic::agent(from, &["udp-paced-flows", &to, per_second, &cpu])
+}
+
+/// Sets a value of the whole machine.
+fn set(name: &str, value: u32) -> Result<()> {
+    let word = format!("{name}={value}");
+    child::run(Command::new("sysctl").args(["-w", &word])).map(drop)
+}
+
+/// An agent that stays on a CPU.
+fn on(at: &Namespace, cpu: u32, words: &[&str]) -> Result<Owned> {
+    let cpu = cpu.to_string();
+    let words: Vec<&str> = ["on", &cpu]
+        .into_iter()
+        .chain(words.iter().copied())
+        .collect();
+    traffic::agent(at, &words)
+}
+
+fn rps_without_need_is_told_until_it_is_off() -> Result<()> {
+    needs_two_cpus()?;
+    let wire = Wire::new()?;
+    let mask = 1 << RECEIVES;
+    let queue = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", wire.device);
+    std::fs::write(&queue, format!("{mask:x}"))?;
+    let _sender = send_flows(&wire.inside, wire.nobody, here_or_in_guests("5000", "1500"))?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "rps-without-need", |told| {
+        let expected = format!("; it is on for {}", wire.device);
+        let evidence = told["evidence"].as_str().context("no evidence")?;
+        ensure!(evidence.ends_with(&expected), "{evidence}");
+        type_here(told, 0)
+    })
+}
+
+/// Bursts of datagrams that another CPU receives, with so many nanoseconds for each there.
+fn bursts(network: &Network, count: &str, pause_ms: &str, packet_ns: &str) -> Result<[Owned; 2]> {
+    steer(&network.right, "lan")?;
+    let burning = traffic::agent(&network.right, &["burn-xdp", "lan", packet_ns])?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let sender = on(&network.left, SENDS, &["udp-bursts", &to, count, pause_ms])?;
+    Ok([sender, burning])
+}
+
+fn a_backlog_that_drops_is_told_until_it_is_longer() -> Result<()> {
+    only_in_a_guest()?;
+    needs_two_cpus()?;
+    set("net.core.netdev_max_backlog", 1_000)?;
+    let network = Network::direct()?;
+    let _load = bursts(&network, "3000", "200", "30000")?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "backlog-drops", |told| {
+        ensure!(
+            command(told, 0)? == "sysctl -w net.core.netdev_max_backlog=4000",
+            "{told}"
+        );
+        type_here(told, 0)
+    })
+}
+
+fn a_budget_that_ends_softirqs_is_told_until_it_is_larger() -> Result<()> {
+    only_in_a_guest()?;
+    needs_two_cpus()?;
+    set("net.core.netdev_budget", 64)?;
+    // An emulated CPU would end by the time.
+    set("net.core.netdev_budget_usecs", 100_000)?;
+    let network = Network::direct()?;
+    let _load = bursts(&network, "100", "2", "30000")?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "budget-exhausted", |told| {
+        let expected = "sysctl -w net.core.netdev_budget=128 net.core.netdev_budget_usecs=200000";
+        ensure!(command(told, 0)? == expected, "{told}");
+        type_here(told, 0)
+    })
+}
+
+fn a_reader_without_its_cpu_is_told_until_it_has_another() -> Result<()> {
+    needs_two_cpus()?;
+    let network = Network::direct()?;
+    steer(&network.right, "lan")?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let reader = on(&network.right, RECEIVES, &["udp-sink", &to])?;
+    let _sender = on(&network.left, SENDS, &["udp-blast", &to])?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "reader-starved", |told| {
+        let advised = command(told, 0)?;
+        let typed = advised.replace("PID-OF-THE-READER", &reader.pid().to_string());
+        ensure!(typed != advised, "{advised}");
+        child::run(Command::new("sh").args(["-c", &typed]))
+    })
+}
+
+fn tracking_without_need_is_told_until_it_is_off() -> Result<()> {
+    let network = Network::direct()?;
+    network.right.nft(
+        "add table inet all; add chain inet all input { type filter hook input priority 0; };
+         add rule inet all input ct state established counter",
+    )?;
+    let rate = here_or_in_guests("40000", "3000");
+    let _sender = send_flows(&network.left, network.right_v4, rate)?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "conntrack-without-nat", |told| {
+        // The first one looks for rules that need tracking.
+        for number in 1..4 {
+            network.right.run_script(command(told, number)?)?;
+        }
+        Ok(())
+    })
+}
+
+/// A chain of rules in a namespace, of which no packet to the ports of tests meets one.
+fn rules(at: &Namespace, hook: &str) -> Result<()> {
+    let mut text = format!(
+        "add table inet list; add chain inet list all {{ type filter hook {hook} priority 0; }}\n"
+    );
+    for source in 1..=RULES {
+        text.push_str(&format!("add rule inet list all udp sport {source} drop\n"));
+    }
+    at.nft(&text)
+}
+
+fn long_lists_of_rules_are_told_until_they_are_a_set() -> Result<()> {
+    let network = Network::direct()?;
+    rules(&network.right, "input")?;
+    let rate = here_or_in_guests("10000", "1000");
+    let _sender = send_flows(&network.left, network.right_v4, rate)?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "long-rule-sets", |_| {
+        network.right.nft(&format!(
+            "flush chain inet list all; add set inet list ports {{ type inet_service; flags interval; \
+             elements = {{ 1-{RULES} }}; }}; add rule inet list all udp sport @ports drop"
+        ))
+    })
+}
+
+fn copies_are_told_until_files_are_sent() -> Result<()> {
+    let network = Network::direct()?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let rate = here_or_in_guests("20000", "1000");
+    // Nobody copies what is received, so that the copies of sends are all.
+    let send = |how: &str| -> Result<[Owned; 2]> {
+        let sink = traffic::agent(&network.right, &["tcp-discards", &to])?;
+        Ok([
+            traffic::agent(&network.left, &[how, &to, "65536", rate])?,
+            sink,
+        ])
+    };
+    let written = send("tcp-writes")?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "copy-bound", |_| {
+        drop(written);
+        send("tcp-files")
+    })
+}
+
+fn frames_that_are_not_merged_are_told_until_they_are_one_flows() -> Result<()> {
+    only_in_a_guest()?;
+    const BYTES: u64 = 1_400;
+    const PER_SECOND: u64 = 2_000;
+    const AT: &str = "10.77.9.2";
+    let wire = Wire::new()?;
+    let device = &wire.device;
+    child::run(Command::new("ip").args(["address", "add", &format!("{AT}/24"), "dev", device]))?;
+    child::run(Command::new("ethtool").args(["-K", device, "gro", "on"]))?;
+    wire.inside.run("ethtool", "-K lan tso off gso off")?;
+    let to = format!("{AT}:{PORT}");
+    let _sink = advice::agent_here(&["tcp-sinks", &to])?;
+    let (bytes, rate) = (BYTES.to_string(), PER_SECOND.to_string());
+    let many = traffic::agent(&wire.inside, &["tcp-many", &to, "200", &bytes, &rate])?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "gro-merges-nothing", |_| {
+        drop(many);
+        let at_once = 40;
+        let (bytes, rate) = (BYTES * at_once, PER_SECOND / at_once);
+        let words = ["tcp-writes", &to, &bytes.to_string(), &rate.to_string()];
+        traffic::agent(&wire.inside, &words)
+    })
+}
+
+fn segments_by_cpus_are_told_until_the_device_cuts() -> Result<()> {
+    let network = Network::direct()?;
+    network.left.run("ethtool", "-K lan tso off")?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let rate = here_or_in_guests("6000", "200");
+    let _sink = traffic::agent(&network.right, &["tcp-sink", &to])?;
+    let _sender = traffic::agent(&network.left, &["tcp-writes", &to, "65536", rate])?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "software-offloads", |_| {
+        network.left.run("ethtool", "-K lan tso on")
+    })
+}
+
+fn polls_for_nothing_are_told_until_readers_sleep() -> Result<()> {
+    let network = Network::direct()?;
+    let right = &network.right;
+    right.run("ethtool", "-K lan gro on rx-udp-gro-forwarding on")?;
+    let at = format!("{}:{PORT}", network.right_v4);
+    let poller = traffic::agent(right, &["udp-busy-sink", &at])?;
+    let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "spinning", |_| {
+        drop(poller);
+        traffic::agent(right, &["udp-sink", &at])
+    })
+}
+
+fn an_owner_who_pays_is_told_until_it_has_another_cpu() -> Result<()> {
+    needs_two_cpus()?;
+    let (victims, senders) = (Group::new("victims")?, Group::new("senders")?);
+    let network = Network::direct()?;
+    steer(&network.right, "lan")?;
+    let _burning = traffic::agent(&network.right, &["burn-xdp", "lan", "500000"])?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let _sink = agent(&senders, &network.right, SENDS, &["udp-sink", &to])?;
+    let cpu = SENDS.to_string();
+    let _sender = agent(
+        &senders,
+        &network.left,
+        SENDS,
+        &["udp-paced", &to, "400", &cpu],
+    )?;
+    let spin = |cpu| agent(&victims, &network.left, cpu, &["spin-one"]);
+    // What a victim on this CPU misses of its own time.
+    let missed = |cpu| -> Result<f64> {
+        let mut victim = agent(&victims, &network.left, cpu, &["gaps", "5"])?;
+        let seen = stall::seen(&mut victim)?;
+        Ok(seen.gaps as f64 / seen.ran as f64)
+    };
+    let victim = spin(RECEIVES)?;
+    let daemon = Daemon::start(&["--owners", "cgroup"])?;
+    let told = told(&daemon, "owner-pays")?;
+    let file = format!("{}/cpuset.cpus", victims.path());
+    let advised = command(&told, 0)?;
+    ensure!(advised.ends_with(&file), "{advised}");
+    drop(victim);
+    let before = missed(RECEIVES)?;
+    // Control groups of version 2 may lack `cpuset` here: the same by affinity.
+    let victim = spin(SENDS)?;
+    child::eventually(|| ended(&daemon, "owner-pays"))?;
+    drop(victim);
+    is_bounded(&told, before - missed(SENDS)?)
+}
+
+fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
+    let network = Network::direct()?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let _sink = traffic::agent(&network.right, &["udp-sink", &to])?;
+    let _sender = traffic::agent(&network.left, &["udp-blast", &to])?;
+    let daemon = Daemon::start(&["--latency", "--owners", "process"])?;
+    let told = told(&daemon, "own-cost")?;
+    ensure!(
+        command(&told, 0)? == "netto run --max-overhead 0.5",
+        "{told}"
+    );
+    drop(daemon);
+    let daemon = Daemon::start(&["--latency", "--owners", "process", "--max-overhead", "0.5"])?;
+    let calm = child::eventually(|| {
+        let seconds = daemon.sequence()?;
+        if seconds < SETTLED {
+            bail!("it has not settled")
+        }
+        ended(&daemon, "own-cost")
+    });
+    calm
+}
+
+fn what_hardware_could_do_is_told_until_it_is_not_done() -> Result<()> {
+    let network = Network::routed()?;
+    let router = network.middle.as_ref().context("no router")?;
+    rules(router, "forward")?;
+    let rate = here_or_in_guests("12000", "1500");
+    let _sender = send_flows(&network.left, network.nobody_v4, rate)?;
+    let daemon = Daemon::start(&[])?;
+    is_mended(&daemon, "for-hardware", |_| {
+        router.nft("flush chain inet list all")
+    })
+}
+
+/// Intervals until a daemon keeps to its budget.
+const SETTLED: u64 = 40;
