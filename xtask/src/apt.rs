@@ -136,7 +136,7 @@ impl Apt {
         create(folder)?;
         let mut download = self.command(&["download", "--quiet", package]);
         download.current_dir(folder);
-        if process::is_root() {
+        if process::is_root() && !self.is_foreign() {
             download.args(["-o", "APT::Sandbox::User=root"]);
         }
         if process::run(&mut download).is_err() {
