@@ -3,7 +3,7 @@
 //! ([`RULES`]) that look at measured figures and say what could be tried on this host, and how much
 //! could be gained at most. Tests check that both tables are complete.
 
-use crate::sections::{Owners, Sections};
+use crate::sections::Columns;
 use crate::snapshot::Snapshot;
 
 mod adviser;
@@ -16,27 +16,31 @@ mod rules;
 pub use adviser::{Advice, Adviser, Holds, Judgement, LEAST_NS, LimitFigure, Unjudged, Watch};
 pub use rules::{Limit, RULES, Rule, Unit};
 
+/// The sections that rules look at besides owners.
+const LOOKED_AT: [&str; 6] = ["cost", "modes", "power", "traffic", "advice", "own"];
+
 /// The sections that rules and the verdict look at: adding these up is all that they cost.
 pub fn looked_at(snapshot: &Snapshot) -> Snapshot {
-    with_owners(snapshot, snapshot.sections.owners.clone())
+    let mut own = Snapshot {
+        cpus: snapshot.cpus.clone(),
+        ..Snapshot::default()
+    };
+    add_looked_at(&mut own, snapshot);
+    own
 }
 
-fn with_owners(snapshot: &Snapshot, owners: Option<Owners>) -> Snapshot {
-    let own = &snapshot.sections;
-    Snapshot {
-        cpus: snapshot.cpus.clone(),
-        sections: Sections {
-            cost: own.cost.clone(),
-            modes: own.modes.clone(),
-            owners,
-            power: own.power.clone(),
-            traffic: own.traffic.clone(),
-            advice: own.advice.clone(),
-            own: own.own.clone(),
-            ..Sections::default()
-        },
-        ..*snapshot
+/// Adds the same sections of a later interval.
+pub fn add_looked_at(sum: &mut Snapshot, later: &Snapshot) {
+    let columns = add_without_owners(sum, later);
+    sum.sections.add_one("owners", &later.sections, &columns);
+}
+
+fn add_without_owners(sum: &mut Snapshot, later: &Snapshot) -> Columns {
+    let columns = sum.add_time(later);
+    for name in LOOKED_AT {
+        sum.sections.add_one(name, &later.sections, &columns);
     }
+    columns
 }
 
 /// Typical reasons for a large component with this slug and possible remedies: a paragraph of

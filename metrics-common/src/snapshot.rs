@@ -43,18 +43,16 @@ impl Snapshot {
 
     /// Merges a later interval into this one. CPUs may have come and gone in between.
     pub fn add(&mut self, later: &Snapshot) {
-        let Snapshot {
-            sequence,
-            time_unix_ns,
-            interval_ns,
-            cpus,
-            sections,
-        } = self;
-        *sequence = later.sequence;
-        *time_unix_ns = later.time_unix_ns;
-        *interval_ns = interval_ns.saturating_add(later.interval_ns);
-        let columns = Columns::join(cpus, &later.cpus);
-        sections.add(&later.sections, &columns);
+        let columns = self.add_time(later);
+        self.sections.add(&later.sections, &columns);
+    }
+
+    /// Merges a later interval into this one without its sections, whose columns are then these.
+    pub(crate) fn add_time(&mut self, later: &Snapshot) -> Columns {
+        self.sequence = later.sequence;
+        self.time_unix_ns = later.time_unix_ns;
+        self.interval_ns = self.interval_ns.saturating_add(later.interval_ns);
+        Columns::join(&mut self.cpus, &later.cpus)
     }
 }
 

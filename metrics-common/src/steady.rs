@@ -6,39 +6,49 @@ use crate::snapshot::Snapshot;
 /// A sum is of this time at least, once so much was measured, and of twice as much at most.
 const STEADY_NS: u64 = 3_000_000_000;
 
-/// The last seconds: what is wanted of each interval, summed in two pieces, the older of which is dropped
-/// when the newer one is full.
+/// The last seconds, summed in two pieces, the older of which is dropped when the newer one is full.
 #[derive(Debug, Clone, Default)]
 pub struct Steady {
-    before: Option<Snapshot>,
-    now: Option<Snapshot>,
+    pieces: Option<Pieces>,
+}
+
+#[derive(Debug, Clone)]
+struct Pieces {
+    both: Snapshot,
+    newer: Snapshot,
 }
 
 impl Steady {
-    /// Adds the newest interval.
-    pub fn push(&mut self, newest: Snapshot) {
-        match &mut self.now {
-            // A recording that goes back, another run, or a long gap.
-            Some(now) if !is_soon_after(now, &newest) => {
-                self.before = None;
-                self.now = Some(newest);
+    /// Adds the newest interval: what `add` takes of it. It is not copied, as most of it is for
+    /// nobody here.
+    pub fn push(&mut self, newest: &Snapshot, add: impl Fn(&mut Snapshot, &Snapshot)) {
+        let empty = || Snapshot {
+            cpus: newest.cpus.clone(),
+            ..Snapshot::default()
+        };
+        match &mut self.pieces {
+            Some(Pieces { both, newer }) if is_soon_after(newer, newest) => {
+                if newer.interval_ns >= STEADY_NS {
+                    *both = std::mem::replace(newer, empty());
+                }
+                add(newer, newest);
+                add(both, newest);
             }
-            Some(now) if now.interval_ns < STEADY_NS => now.add(&newest),
-            now => self.before = now.replace(newest),
+            // A recording that goes back, another run, or a long gap.
+            pieces => {
+                let mut first = empty();
+                add(&mut first, newest);
+                *pieces = Some(Pieces {
+                    both: first.clone(),
+                    newer: first,
+                });
+            }
         }
     }
 
     /// The sum of both pieces; `None` before the first interval.
-    pub fn sum(&self) -> Option<Snapshot> {
-        let now = self.now.as_ref()?;
-        Some(match &self.before {
-            Some(before) => {
-                let mut sum = before.clone();
-                sum.add(now);
-                sum
-            }
-            None => now.clone(),
-        })
+    pub fn sum(&self) -> Option<&Snapshot> {
+        self.pieces.as_ref().map(|pieces| &pieces.both)
     }
 }
 
@@ -58,12 +68,13 @@ mod tests {
         let mut steady = Steady::default();
         assert_eq!(steady.sum(), None);
         let mut push = |sequence: u64, time_s: u64| {
-            steady.push(Snapshot {
+            let newest = Snapshot {
                 sequence,
                 time_unix_ns: time_s * SECOND_NS,
                 interval_ns: SECOND_NS,
                 ..Snapshot::default()
-            });
+            };
+            steady.push(&newest, Snapshot::add);
             steady.sum().unwrap().interval_ns / SECOND_NS
         };
         let lengths: Vec<u64> = (1..=9).map(|second| push(second, second)).collect();

@@ -540,6 +540,17 @@ mod tests {
             ("netto list --sampler perf", "--sampler"),
             ("netto top --log-level info", "--log-level"),
             ("netto -f", "--frequency"),
+            ("netto advise --last 5m", "no log is named"),
+            (
+                "netto advise x.log --connect http://h",
+                "--connect does not",
+            ),
+            ("netto latency x.log --seconds 9", "shown of what is live"),
+            (
+                "netto slowest x.log --method auto",
+                "how this host is measured",
+            ),
+            ("netto programs x.log --last 5m --to 14:30", "--last"),
             ("netto --log-level loud", "loud"),
         ] {
             let text = usage(line);

@@ -87,6 +87,7 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
                 })
             }),
         ),
+        Some(Command::Show(given)) if !given.args.logs.is_empty() => return of_logs(given),
         Some(Command::Show(given)) => (
             Config::for_host(features, &given.args.measure),
             Box::new(|config| show(features, config, given)),
@@ -256,6 +257,13 @@ fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::
         Err(error) if is_closed_pipe(&error) => Ok(()),
         shown => shown,
     }
+}
+
+/// The command of a feature, on logs: about no host, as `netto report`.
+fn of_logs(given: &Show) -> Outcome {
+    let args = &given.args;
+    let mut view = (given.command.view)(&given.matches);
+    report::view::run(&args.logs, &args.span, args.json, &mut *view)
 }
 
 /// Keeps what measuring needs.

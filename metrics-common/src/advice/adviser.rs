@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::figures::Figures;
-use super::rules::{RULES, Rule};
-use crate::sections::Owners;
+use super::rules::{Limit, RULES, Rule};
 use crate::snapshot::Snapshot;
 use crate::steady::Steady;
 
@@ -133,8 +132,25 @@ impl Adviser {
     /// keep than to reach.
     pub fn judge(&mut self, sum: &Snapshot) -> Judgement {
         let mut judgement = Judgement::default();
+        self.find(sum, |rule, figures, unknown| match unknown {
+            None => judgement.advice.push(Advice::of(rule, figures)),
+            Some(limit) => judgement.unjudged.push(Unjudged {
+                rule: rule.slug,
+                figure: limit.figure,
+            }),
+        });
+        judgement
+    }
+
+    /// Finds which rules hold, and tells of each that does or, with the first figure that it lacks,
+    /// cannot be judged.
+    fn find(
+        &mut self,
+        sum: &Snapshot,
+        mut tell: impl FnMut(&'static Rule, &Figures, Option<&'static Limit>),
+    ) {
         if sum.interval_ns == 0 {
-            return judgement;
+            return;
         }
         let figures = Figures::of(sum);
         for (rule, holds) in RULES.iter().zip(&mut self.rules) {
@@ -147,19 +163,15 @@ impl Adviser {
             *holds = match (fails, unknown) {
                 (true, _) => Holds::No,
                 (false, None) => {
-                    judgement.advice.push(Advice::of(rule, &figures));
+                    tell(rule, &figures, None);
                     Holds::Yes
                 }
                 (false, Some((_, limit))) => {
-                    judgement.unjudged.push(Unjudged {
-                        rule: rule.slug,
-                        figure: limit.figure,
-                    });
+                    tell(rule, &figures, Some(limit));
                     Holds::Unknown
                 }
             };
         }
-        judgement
     }
 
     /// Whether each rule of [`RULES`] holds.
@@ -168,7 +180,8 @@ impl Adviser {
     }
 }
 
-/// Advice on the last seconds of a host that is being measured.
+/// Which rules hold for the last seconds of a host that is being measured. Kept for each interval,
+/// and seldom read: it copies nothing, and words are left to whoever asks for advice.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     steady: Steady,
@@ -178,21 +191,36 @@ pub struct Watch {
 impl Watch {
     /// Adds the newest interval.
     pub fn push(&mut self, snapshot: &Snapshot) {
-        // Of owners, rules look at who takes from whom.
-        let owners = snapshot.sections.owners.as_ref().map(|own| Owners {
-            owners: own.owners.clone(),
-            taken: own.taken.clone(),
-            basis: own.basis.clone(),
-            ..Owners::default()
+        self.steady.push(snapshot, |sum, later| {
+            super::add_without_owners(sum, later);
+            // Of owners, rules look at who takes from whom.
+            if let Some(owners) = &later.sections.owners {
+                sum.sections
+                    .owners
+                    .get_or_insert_default()
+                    .add_pairs(owners);
+            }
         });
-        self.steady.push(super::with_owners(snapshot, owners));
     }
 
-    /// What the last seconds give reason for; nothing before there are enough.
-    pub fn judge(&mut self) -> Judgement {
-        match self.steady.sum() {
-            Some(sum) if sum.interval_ns >= LEAST_NS => self.adviser.judge(&sum),
-            _ => Judgement::default(),
+    /// Judges the last seconds, once there are enough.
+    pub fn judge(&mut self) {
+        let sum = self.steady.sum();
+        if let Some(sum) = sum.filter(|sum| sum.interval_ns >= LEAST_NS) {
+            self.adviser.find(sum, |_, _, _| ());
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn sum(&self) -> Option<&Snapshot> {
+        self.steady.sum()
+    }
+
+    /// A copy that knows which rules hold, and no interval.
+    pub fn without_past(&self) -> Watch {
+        Watch {
+            steady: Steady::default(),
+            adviser: self.adviser.clone(),
         }
     }
 

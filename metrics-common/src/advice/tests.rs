@@ -173,18 +173,77 @@ fn the_last_seconds_are_judged_once_there_are_enough() {
     let mut counts = Vec::new();
     for _ in 0..4 {
         watch.push(&short);
-        counts.push(watch.judge().advice.len());
+        watch.judge();
+        let holding = watch.holds().iter().filter(|own| **own == Holds::Yes);
+        counts.push(holding.count());
         short = fixture::later(&short);
     }
     assert_eq!(counts, [0, 0, 1, 1]);
-    assert_eq!(
-        watch
-            .holds()
-            .iter()
-            .filter(|own| **own == Holds::Yes)
-            .count(),
-        1
-    );
+    assert_eq!(watch.without_past().holds(), watch.holds());
+}
+
+/// The last seconds as copies of intervals, added up as everywhere else.
+#[derive(Default)]
+struct Copies {
+    before: Option<Snapshot>,
+    now: Option<Snapshot>,
+}
+
+impl Copies {
+    fn push(&mut self, newest: &Snapshot) -> Snapshot {
+        let mut newest = looked_at(newest);
+        if let Some(owners) = &mut newest.sections.owners {
+            owners.caused.clear();
+        }
+        match &mut self.now {
+            Some(now) if now.interval_ns < LEAST_NS => now.add(&newest),
+            now => self.before = now.replace(newest),
+        }
+        let mut pieces = self.before.iter().chain(&self.now).cloned();
+        let first = pieces.next().unwrap();
+        pieces.fold(first, |mut sum, piece| {
+            sum.add(&piece);
+            sum
+        })
+    }
+}
+
+#[test]
+fn what_holds_for_the_last_seconds_is_what_their_copies_say() {
+    let rules = RULES.iter().map(|rule| rule.slug);
+    let hosts = rules.flat_map(|rule| {
+        let less = Snapshot {
+            sections: crate::sections::Sections::default(),
+            ..fixture::calm()
+        };
+        let other_cpus = Snapshot {
+            cpus: vec![0, 1, 2, 5],
+            ..fixture::mended(rule)
+        };
+        let fires = fixture::fires(rule);
+        [fires.clone(), fires.clone(), less, fires, other_cpus]
+    });
+    let (mut watch, mut copies) = (Watch::default(), Copies::default());
+    let mut adviser = Adviser::default();
+    let mut seen = std::collections::BTreeSet::new();
+    for (sequence, host) in (1..).zip(hosts) {
+        let newest = Snapshot {
+            sequence,
+            interval_ns: 900_000_000,
+            time_unix_ns: sequence * 900_000_000,
+            ..host
+        };
+        watch.push(&newest);
+        watch.judge();
+        let sum = copies.push(&newest);
+        assert_eq!(watch.sum(), Some(&sum), "{sequence}");
+        if sum.interval_ns >= LEAST_NS {
+            adviser.judge(&sum);
+        }
+        assert_eq!(watch.holds(), adviser.holds(), "{sequence}");
+        seen.extend(adviser.holds().iter().map(|own| format!("{own:?}")));
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
 }
 
 #[test]

@@ -78,8 +78,8 @@ impl Section for Setup {
     }
 
     fn add(&mut self, later: &Self, _: &Columns) {
-        // An interval without it says nothing of it.
-        if *later != Setup::default() {
+        // An interval without it says nothing of it, and it seldom changes.
+        if later != self && *later != Setup::default() {
             self.clone_from(later);
         }
     }

@@ -98,8 +98,13 @@ pub fn parse(
         Some((_, of_command)) => (of_command, 2),
         None => (&matches, 1),
     };
-    // A command without this option is about no host, and no file concerns it.
-    let Ok(named) = of_command.try_get_one::<PathBuf>("config") else {
+    // A command without this option, or about logs, is about no host, and no file concerns it.
+    let has_logs = matches!(of_command.try_get_many::<PathBuf>("logs"), Ok(Some(_)));
+    let Some(named) = of_command
+        .try_get_one::<PathBuf>("config")
+        .ok()
+        .filter(|_| !has_logs)
+    else {
         return Ok((matches, FileFlags::default()));
     };
     let mut file = read(command, named.map(PathBuf::as_path)).map_err(Refusal::Usage)?;

@@ -2,15 +2,40 @@
 
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use super::{EXIT_CODES, MeasureArgs};
 use netto_feature::command;
 use netto_feature::instruments::Feature;
+use netto_report::span::SpanArgs;
+
+/// Options that do not go with a log, and what each says. Of variables and the configuration file,
+/// which hold for other commands, too, a log makes no use.
+const NOT_OF_LOGS: [(&str, &str, &str); 8] = [
+    ("connect", "--connect", "which daemon is asked"),
+    ("ca_file", "--ca-file", "how a daemon proves who it is"),
+    ("seconds", "--seconds", "how much is shown of what is live"),
+    ("config", "--config", "how this host is measured"),
+    ("proc_root", "--proc-root", "how this host is measured"),
+    ("sys_root", "--sys-root", "how this host is measured"),
+    ("method", "--method", "how this host is measured"),
+    ("sampler", "--sampler", "how this host is measured"),
+];
+/// What chooses a part of a log.
+const OF_LOGS: [(&str, &str); 3] = [("from", "--from"), ("to", "--to"), ("last", "--last")];
 
 /// Options that every command of a feature has.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShowArgs {
+    /// Logs of one host to look at instead, in any order: the whole of them, or what --from, --to
+    /// and --last choose, is shown once
+    #[arg(value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// Which part of the logs.
+    #[command(flatten)]
+    pub span: SpanArgs,
     /// The daemon to look at, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
     #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
@@ -65,14 +90,42 @@ impl Show {
             Some((commands.find(|own| own.name == name)?, own))
         });
         own.map(|(command, own)| {
+            let args = ShowArgs::from_arg_matches(own)?;
+            refuse_what_does_not_go_together(&args, command.name, own)?;
             Ok(Show {
-                args: ShowArgs::from_arg_matches(own)?,
+                args,
                 command,
                 matches: own.clone(),
             })
         })
         .transpose()
     }
+}
+
+/// Options of logs go with logs, and those of live data without.
+fn refuse_what_does_not_go_together(
+    args: &ShowArgs,
+    name: &str,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let refusal = |text| Err(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+    if args.logs.is_empty() {
+        let stray = OF_LOGS.iter().find(|(id, _)| is_typed(id));
+        return stray.map_or(Ok(()), |(_, option)| {
+            refusal(format!(
+                "{option} chooses a part of a log, and no log is named\n\ntip: name one, as in \
+                 `netto {name} netto.log --last 5m`; of live data, --seconds says how much"
+            ))
+        });
+    }
+    let stray = NOT_OF_LOGS.iter().find(|(id, _, _)| is_typed(id));
+    stray.map_or(Ok(()), |(_, option, what)| {
+        refusal(format!(
+            "{option} does not go with a log: it says {what}\n\ntip: leave one of them out; of a log, \
+             --from, --to and --last choose a part"
+        ))
+    })
 }
 
 /// Adds the commands of features.

@@ -7,8 +7,9 @@
 
 mod counting;
 
+use metrics_common::advice::{RULES, Watch, fixture};
 use metrics_common::component::CLOCK_KINDS;
-use metrics_common::{COMPONENTS, Cost, Kind, Source};
+use metrics_common::{COMPONENTS, Cost, Kind, Snapshot, Source};
 use netto_analysis::classify::Classifier;
 use netto_analysis::plan::Capabilities;
 use netto_analysis::proc_stat::{self, ProcStat};
@@ -188,4 +189,27 @@ fn a_section_is_one_allocation_for_each_row_however_many_cpus_there_are() {
         components + samples + entries + lists + others,
         "for {components} + {samples} + {entries} rows"
     );
+}
+
+/// A sum begins every three seconds, which takes its rows.
+#[test]
+fn to_judge_what_the_last_seconds_advise_copies_no_interval() {
+    let mut watch = Watch::default();
+    let mut newest = Snapshot {
+        interval_ns: INTERVAL_NS,
+        ..fixture::calm()
+    };
+    let mut pass = || {
+        newest.sequence += 1;
+        newest.time_unix_ns += INTERVAL_NS;
+        watch.push(&newest);
+        watch.judge();
+    };
+    pass();
+    (0..12).for_each(|_| pass());
+    let counts = (0..24).map(|_| counting::allocations(&mut pass));
+    let counts: Vec<u64> = counts.collect();
+    // The figures of each rule are a list.
+    let begun = counts.iter().filter(|count| **count > RULES.len() as u64);
+    assert_eq!(begun.count(), 4, "in 12 s: {counts:?}");
 }

@@ -23,3 +23,4 @@ mod exports;
 mod log_size;
 mod stacks;
 mod truth;
+mod views;

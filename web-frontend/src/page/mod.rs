@@ -139,7 +139,7 @@ impl Page {
                     history.push(&snapshot);
                 }
                 if let Some(info) = &received.info {
-                    received.steady.push(advice::looked_at(&snapshot));
+                    received.steady.push(&snapshot, advice::add_looked_at);
                     received.recent.push(info, (*snapshot).clone());
                     received.is_summed = false;
                 }
@@ -380,7 +380,7 @@ impl Received {
     fn sum_recent(&mut self) {
         if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
-            self.judged = self.steady.sum();
+            self.judged = self.steady.sum().cloned();
         }
     }
 

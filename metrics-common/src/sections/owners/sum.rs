@@ -10,6 +10,33 @@ use crate::sections::columns::Columns;
 impl Owners {
     /// Adds a later interval.
     pub(super) fn add_interval(&mut self, later: &Self, columns: &Columns) {
+        let places = self.joined(later);
+        self.add_caused(later, &places, columns);
+        self.add_taken(later, &places);
+        for more in &later.flows {
+            self.add_flow(OwnerFlow {
+                owner: places[more.owner as usize],
+                ..more.clone()
+            });
+        }
+        self.keep_largest_flows();
+        self.add_basis(later);
+        for (place, more) in places.iter().zip(&later.irq_pressure_ns) {
+            if let (Some(own), Some(more)) = (self.irq_pressure_ns.get_mut(*place as usize), more) {
+                *own = Some(own.unwrap_or(0).saturating_add(*more));
+            }
+        }
+    }
+
+    /// Adds who took from whom in a later interval, and what that is known by.
+    pub(crate) fn add_pairs(&mut self, later: &Self) {
+        let places = self.joined(later);
+        self.add_taken(later, &places);
+        self.add_basis(later);
+    }
+
+    /// Makes the owners of a later interval known: the place of each.
+    fn joined(&mut self, later: &Self) -> Vec<u32> {
         let known = self.owners.iter().enumerate();
         let mut known: HashMap<Identity<'_>, usize> = known
             .map(|(place, owner)| (owner.identity(), place))
@@ -32,27 +59,16 @@ impl Owners {
         if self.owners.len() + new > MOST_OWNERS {
             self.make_room(new, &kept);
         }
-        let places = self.places_of(&later.owners);
-        self.add_caused(later, &places, columns);
-        self.add_taken(later, &places);
-        for more in &later.flows {
-            self.add_flow(OwnerFlow {
-                owner: places[more.owner as usize],
-                ..more.clone()
-            });
-        }
-        self.keep_largest_flows();
+        self.places_of(&later.owners)
+    }
+
+    fn add_basis(&mut self, later: &Self) {
         for more in &later.basis {
             let mut own = self.basis.iter();
             match own.position(|own| own.component == more.component) {
                 Some(own) => self.basis[own].add(more),
                 None if self.basis.len() <= COMPONENTS.len() => self.basis.push(*more),
                 None => {}
-            }
-        }
-        for (place, more) in places.iter().zip(&later.irq_pressure_ns) {
-            if let (Some(own), Some(more)) = (self.irq_pressure_ns.get_mut(*place as usize), more) {
-                *own = Some(own.unwrap_or(0).saturating_add(*more));
             }
         }
     }

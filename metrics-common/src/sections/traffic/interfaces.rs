@@ -175,11 +175,18 @@ impl Interfaces {
             let has_room = named.len() < MOST_NAMES;
             match named.iter_mut().find(|own| own.name == more.name) {
                 Some(own) => {
-                    let counts = own.counts.plus(&more.counts);
-                    *own = Interface {
+                    let Interface {
+                        name: _,
+                        driver,
+                        is_hardware,
+                        rx_queues,
+                        tx_queues,
                         counts,
-                        ..more.clone()
-                    };
+                    } = more;
+                    own.driver.clone_from(driver);
+                    own.is_hardware = *is_hardware;
+                    (own.rx_queues, own.tx_queues) = (*rx_queues, *tx_queues);
+                    own.counts = own.counts.plus(counts);
                 }
                 None if has_room => named.push(more.clone()),
                 None => *other = other.plus(&more.counts),

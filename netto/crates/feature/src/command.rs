@@ -1,7 +1,8 @@
-//! A feature's own command, such as `netto latency`: its view of the newest intervals on a terminal.
+//! A feature's own command, such as `netto latency`: its view of the newest intervals, or of a log,
+//! on a terminal.
 //!
 //! What all such commands share, the binary adds: whose intervals, how long, live, once or as
-//! JSON.
+//! JSON. A view knows no log: it is shown the span as one interval.
 
 use clap::ArgMatches;
 use netto_pipeline::options::FeatureOptions;

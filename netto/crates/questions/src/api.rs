@@ -113,6 +113,9 @@ fn cannot_write(error: serde_json::Error) -> Refusal {
     Refusal::Failed(format!("cannot write JSON: {error}"))
 }
 
+/// Why there is nothing of a feature that measures.
+pub const NOT_MEASURED: &str = "not measured in this time";
+
 /// An answer, or the reason why there is none.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -137,7 +140,7 @@ impl<'a, T> Measured<'a, T> {
 
     /// The values of a feature in the requested time.
     pub fn of(info: &'a Info, feature: &str, measured: Option<T>) -> Self {
-        let reason = absence(info, feature).unwrap_or("not measured in this time");
+        let reason = absence(info, feature).unwrap_or(NOT_MEASURED);
         Measured::or(measured, reason)
     }
 }
@@ -168,20 +171,35 @@ pub struct Covered {
     measured_seconds: f64,
     intervals: u64,
     #[serde(skip)]
+    begin_unix_ns: u64,
+    #[serde(skip)]
+    end_unix_ns: u64,
+    #[serde(skip)]
     measured_ns: u64,
 }
 
 impl Covered {
     /// Adds an interval, which is later than those before it.
     pub fn add(&mut self, snapshot: &Snapshot) {
+        self.add_time(snapshot.time_unix_ns, snapshot.interval_ns);
+    }
+
+    /// Adds an interval by its end and length.
+    pub fn add_time(&mut self, end_unix_ns: u64, interval_ns: u64) {
         if self.intervals == 0 {
-            let begin_ns = snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns);
-            self.begin_unix_seconds = begin_ns as f64 / 1e9;
+            self.begin_unix_ns = end_unix_ns.saturating_sub(interval_ns);
+            self.begin_unix_seconds = self.begin_unix_ns as f64 / 1e9;
         }
-        self.end_unix_seconds = snapshot.time_unix_ns as f64 / 1e9;
-        self.measured_ns = self.measured_ns.saturating_add(snapshot.interval_ns);
+        self.end_unix_ns = end_unix_ns;
+        self.end_unix_seconds = end_unix_ns as f64 / 1e9;
+        self.measured_ns = self.measured_ns.saturating_add(interval_ns);
         self.measured_seconds = self.measured_ns as f64 / 1e9;
         self.intervals += 1;
+    }
+
+    /// Its begin and end, nanoseconds since the Unix epoch.
+    pub fn times_unix_ns(&self) -> (u64, u64) {
+        (self.begin_unix_ns, self.end_unix_ns)
     }
 }
 
@@ -248,6 +266,8 @@ pub trait TextView {
     /// # Errors
     /// Why the interval has nothing to show.
     fn push(&mut self, info: &Info, snapshot: Snapshot) -> Result<(), String>;
+    /// Says what the only interval that was added covers: it is the sum of a log's.
+    fn set_covered(&mut self, _: Covered) {}
     /// Drops earlier intervals, which the following ones do not continue.
     fn clear(&mut self);
     /// The newest intervals over this length, as text.

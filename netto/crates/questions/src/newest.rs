@@ -3,7 +3,7 @@
 use metrics_common::sections::{Section, Sections, Visitor};
 use metrics_common::{Info, Snapshot};
 
-use crate::api::{Measured, Refusal, Snapshots, TextView, absence, json, sum_of};
+use crate::api::{Measured, NOT_MEASURED, Refusal, Snapshots, TextView, absence, json, sum_of};
 use crate::window::Window;
 
 /// The section of this name of the newest snapshots, added up, as JSON.
@@ -76,8 +76,14 @@ impl<T: Fn(&Snapshot) -> String> TextView for SectionView<T> {
 
     fn text(&self, info: &Info, length_ns: u64) -> String {
         let sum = self.window.sum(length_ns).unwrap_or_default();
-        let table = (self.table)(&sum);
-        format!("netto {} · {}\n{table}", self.name, info.hostname)
+        let shown = match sum.sections.has(self.name) {
+            true => (self.table)(&sum),
+            false => {
+                let reason = absence(info, self.name).unwrap_or(NOT_MEASURED);
+                format!("\n{reason}\n")
+            }
+        };
+        format!("netto {} · {}\n{shown}", self.name, info.hostname)
     }
 
     fn json(&self, info: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
@@ -109,11 +115,16 @@ mod tests {
     #[test]
     fn question_and_terminal_have_the_same_sum_or_the_same_reason() {
         let mut info = fixture::info();
-        let table = |sum: &Snapshot| match &sum.sections.drops {
-            Some(drops) => format!("\n{} dropped\n", drops.total()),
-            None => "\nnothing\n".to_owned(),
+        let table = |sum: &Snapshot| {
+            let drops = sum.sections.drops.as_ref().unwrap();
+            format!("\n{} dropped\n", drops.total())
         };
         let mut view = SectionView::new("drops", table);
+        let nothing = view.text(&info, 0);
+        assert!(
+            nothing.ends_with("\n\nnot measured in this time\n"),
+            "{nothing}"
+        );
         let both = [snapshot(3), snapshot(4)];
         both.iter()
             .for_each(|own| view.push(&info, own.clone()).unwrap());
@@ -131,7 +142,7 @@ mod tests {
         let refused = view.push(&info, Snapshot::default()).unwrap_err();
         assert_eq!(refused, "no such tracepoint");
         view.clear();
-        assert!(view.text(&info, 0).ends_with("nothing\n"));
+        assert!(view.text(&info, 0).ends_with("\n\nno such tracepoint\n"));
         let absent = br#"{"unavailable":"no such tracepoint"}"#;
         assert_eq!(view.json(&info, 0).unwrap(), absent);
         assert_eq!(

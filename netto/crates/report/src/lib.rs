@@ -5,5 +5,6 @@ pub mod outcome;
 pub mod output;
 pub mod progress;
 pub mod report;
+pub mod span;
 pub mod stacks;
 pub mod standalone;

@@ -9,7 +9,7 @@ use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
 const EVERY_NS: u64 = 1_000_000_000;
 
 /// The last seconds, and what they give reason for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct LastSeconds {
     watch: Watch,
     judged_unix_ns: u64,
@@ -24,8 +24,12 @@ impl State for LastSeconds {
         }
     }
 
+    /// Of a copy, nothing but what holds is read.
     fn copy(&self) -> Box<dyn State> {
-        Box::new(self.clone())
+        Box::new(LastSeconds {
+            watch: self.watch.without_past(),
+            ..*self
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::api::View;
 pub(crate) const COMMAND: Command = Command {
     name: "advise",
     about: "What could be tried to make networking cheaper here, and what it would gain at most: of a \
-            daemon, or this host",
+            daemon, a log, or this host",
     arguments: |command| command,
     view: |_| Box::new(AdviceView::default()),
     ask: |options| options,
@@ -25,6 +25,8 @@ pub(crate) const COMMAND: Command = Command {
 struct AdviceView {
     window: Window,
     adviser: RefCell<Adviser>,
+    /// What a log covers.
+    covered: Option<Covered>,
 }
 
 impl AdviceView {
@@ -41,9 +43,12 @@ impl TextView for AdviceView {
         Ok(())
     }
 
+    fn set_covered(&mut self, covered: Covered) {
+        self.covered = Some(covered);
+    }
+
     fn clear(&mut self) {
-        self.window.clear();
-        self.adviser.take();
+        *self = AdviceView::default();
     }
 
     fn text(&self, info: &Info, length_ns: u64) -> String {
@@ -57,8 +62,11 @@ impl TextView for AdviceView {
 
     fn json(&self, _: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
         let (sum, judgement) = self.judge(length_ns);
-        let mut covered = Covered::default();
-        covered.add(&sum);
+        let covered = self.covered.unwrap_or_else(|| {
+            let mut covered = Covered::default();
+            covered.add(&sum);
+            covered
+        });
         json(&View { covered, judgement })
     }
 }
@@ -75,7 +83,10 @@ fn text(sum: &Snapshot, judgement: &Judgement) -> String {
     }
     if judgement.advice.is_empty() {
         let seconds = sum.interval_ns as f64 / 1e9;
-        let _ = writeln!(text, "\nnothing to advise, by the last {seconds:.1} s");
+        let _ = writeln!(
+            text,
+            "\nnothing to advise, by what was measured in {seconds:.1} s"
+        );
     }
     if let Some(words) = judgement.unjudged_words() {
         let _ = writeln!(text, "\n{words}");

@@ -41,6 +41,11 @@ impl Summed {
         self.set_newest(snapshot, latency);
     }
 
+    /// Says what the only interval covers: it is the sum of a log's.
+    pub(crate) fn set_span(&mut self, covered: Covered) {
+        (self.span, self.newest_span) = (covered, covered);
+    }
+
     /// Sets the newest interval.
     pub(crate) fn set_newest(&mut self, snapshot: &Snapshot, latency: &Latency) {
         self.newest_span = Covered::default();

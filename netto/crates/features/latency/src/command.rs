@@ -9,7 +9,7 @@ use crate::terminal::View;
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     name: "latency",
-    about: "How long packets wait inside the stack, live or once: of a daemon, or this host",
+    about: "How long packets wait inside the stack, live or once: of a daemon, a log, or this host",
     arguments: LatencyArgs::augment_args,
     view: |matches: &ArgMatches| {
         let own = LatencyArgs::from_arg_matches(matches).unwrap_or_default();

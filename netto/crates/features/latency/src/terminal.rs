@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use metrics_common::latency::words::{POWERS, bars, power_text, time};
 use metrics_common::latency::{Histogram, PERCENTILES, Point};
 use metrics_common::{Info, Latency, Sections, Snapshot};
-use netto_questions::api::{Refusal, TextView, absence};
+use netto_questions::api::{Covered, Refusal, TextView, absence};
 use netto_questions::window::Window;
 
 use crate::api::{self, Summed};
@@ -22,6 +22,8 @@ pub struct View {
     window: Window,
     /// Whether interfaces and owners are shown, too.
     has_groups: bool,
+    /// What a log covers.
+    covered: Option<Covered>,
 }
 
 impl View {
@@ -51,8 +53,13 @@ impl TextView for View {
         Ok(())
     }
 
+    fn set_covered(&mut self, covered: Covered) {
+        self.covered = Some(covered);
+    }
+
     fn clear(&mut self) {
         self.window.clear();
+        self.covered = None;
     }
 
     fn text(&self, info: &Info, length_ns: u64) -> String {
@@ -71,6 +78,9 @@ impl TextView for View {
             &newest,
             &newest.sections.latency.clone().unwrap_or_default(),
         );
+        if let Some(covered) = self.covered {
+            summed.set_span(covered);
+        }
         api::text(Some(&summed), info)
     }
 }

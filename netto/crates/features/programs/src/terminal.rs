@@ -8,7 +8,7 @@ use crate::report;
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     name: crate::NAME,
-    about: "CPU time of BPF programs, live or once: of a daemon, or this host",
+    about: "CPU time of BPF programs, live or once: of a daemon, a log, or this host",
     arguments: |command| command,
     view: |_| {
         let view = SectionView::new(crate::NAME, |sum| {

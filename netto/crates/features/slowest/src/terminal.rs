@@ -9,7 +9,7 @@ use crate::report;
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     name: crate::NAME,
-    about: "The slowest softirqs, live or once: of a daemon, or this host",
+    about: "The slowest softirqs, live or once: of a daemon, a log, or this host",
     arguments: |command| command,
     view: |_| {
         let view = SectionView::new(crate::NAME, |sum| {

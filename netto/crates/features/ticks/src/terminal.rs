@@ -11,7 +11,7 @@ use netto_questions::newest::SectionView;
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     name: crate::NAME,
-    about: "Ticks and raised softirqs, live or once: of a daemon, or this host",
+    about: "Ticks and raised softirqs, live or once: of a daemon, a log, or this host",
     arguments: TicksArgs::augment_args,
     view: |matches: &ArgMatches| {
         let has_bars = TicksArgs::from_arg_matches(matches).is_ok_and(|own| own.bars);

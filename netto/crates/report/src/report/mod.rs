@@ -18,6 +18,7 @@ use self::source::{Source, nothing_there};
 use self::verdict::Answers;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
+use crate::span::SpanArgs;
 use netto_feature::instruments::Feature;
 use netto_log::read::{Files, Findings, SeriesItem};
 use netto_metrics::pprof;
@@ -28,7 +29,7 @@ use netto_pipeline::profile::Profile;
 use netto_questions::cpus::CpuSet;
 use netto_questions::figures::plain;
 use netto_questions::table::Table;
-use netto_questions::times::{self, Moment, Wanted};
+use netto_questions::times::{self, Span};
 
 mod csv;
 mod html;
@@ -41,6 +42,7 @@ mod source;
 mod svg;
 mod table;
 mod verdict;
+pub mod view;
 
 pub(super) use table::troubles;
 
@@ -68,21 +70,9 @@ pub struct ReportArgs {
         hide_possible_values = true
     )]
     pub format: Format,
-    /// Start at this time: 2026-05-01T14:30:00Z, 2026-05-01T14:30 or 14:30 (local time; its first
-    /// occurrence in the log)
-    #[arg(long, value_name = "MOMENT")]
-    pub from: Option<Moment>,
-    /// End at this time
-    #[arg(long, value_name = "MOMENT")]
-    pub to: Option<Moment>,
-    /// Only the end of the log: 90s, 15m, 2h
-    #[arg(
-        long,
-        value_name = "LENGTH",
-        value_parser = times::duration_ns,
-        conflicts_with_all = ["from", "to"]
-    )]
-    pub last: Option<u64>,
+    /// Which part of the logs.
+    #[command(flatten)]
+    pub span: SpanArgs,
     /// Only these CPUs: 0-3,8
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuSet>,
@@ -169,18 +159,9 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
         );
     }
     let zone = TimeZone::system();
-    let files = match Files::look(&args.logs) {
-        Ok(files) => files,
-        Err(error) => return Outcome::Failed(error.into()),
-    };
-    let wanted = Wanted {
-        from: args.from,
-        to: args.to,
-        last_ns: args.last,
-    };
-    let span = match wanted.within(files.begin_unix_ns(), || files.end_unix_ns(), &zone) {
-        Ok(span) => span,
-        Err(error) => return Outcome::Usage(error.to_string()),
+    let (files, span) = match opened(&args.logs, &args.span, &zone) {
+        Ok(opened) => opened,
+        Err(outcome) => return outcome,
     };
     let source = Source {
         files: &files,
@@ -197,6 +178,16 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
         Err(error) if is_closed_pipe(&error) => Outcome::Done,
         Err(error) => Outcome::Failed(error),
     }
+}
+
+/// The logs, and the span of them that is wanted.
+fn opened(logs: &[PathBuf], wanted: &SpanArgs, zone: &TimeZone) -> Result<(Files, Span), Outcome> {
+    let files = Files::look(logs).map_err(|error| Outcome::Failed(error.into()))?;
+    let span = wanted
+        .wanted()
+        .within(files.begin_unix_ns(), || files.end_unix_ns(), zone)
+        .map_err(|error| Outcome::Usage(error.to_string()))?;
+    Ok((files, span))
 }
 
 fn report(

@@ -1,0 +1,88 @@
+//! A feature's view of a log, such as `netto advise LOG`: the span as one interval, shown once.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use jiff::tz::TimeZone;
+use metrics_common::Snapshot;
+use netto_log::read::SeriesItem;
+use netto_questions::api::{Covered, TextView};
+use netto_questions::figures::plain_lines;
+use netto_questions::times;
+
+use super::source::{Source, nothing_there};
+use super::{opened, warn};
+use crate::outcome::Outcome;
+use crate::output::is_closed_pipe;
+use crate::span::SpanArgs;
+
+/// Shows the span of these logs of one host, as text or JSON.
+pub fn run(logs: &[PathBuf], span: &SpanArgs, is_json: bool, view: &mut dyn TextView) -> Outcome {
+    let zone = TimeZone::system();
+    let (files, span) = match opened(logs, span, &zone) {
+        Ok(opened) => opened,
+        Err(outcome) => return outcome,
+    };
+    let source = Source {
+        files: &files,
+        span,
+        cpus: None,
+        every_interval: false,
+    };
+    let shown = shown(&source, &zone, is_json, view);
+    match shown.and_then(|shown| Ok(io::stdout().lock().write_all(&shown)?)) {
+        Ok(()) => Outcome::Done,
+        Err(error) if is_closed_pipe(&error) => Outcome::Done,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+fn shown(
+    source: &Source<'_>,
+    zone: &TimeZone,
+    is_json: bool,
+    view: &mut dyn TextView,
+) -> anyhow::Result<Vec<u8>> {
+    let (mut info, mut sum, mut covered) = (None, None::<Snapshot>, Covered::default());
+    let mut add = |snapshot: Snapshot| match &mut sum {
+        Some(sum) => sum.add(&snapshot),
+        None => sum = Some(snapshot),
+    };
+    let findings = source.for_each_or_digest(|entry| {
+        match entry {
+            SeriesItem::Described(now) => info = Some(now),
+            SeriesItem::Interval(snapshot) => {
+                covered.add(&snapshot);
+                add(*snapshot);
+            }
+            SeriesItem::Digest(digest) => {
+                let course = &digest.course;
+                for (end, length) in course.times_unix_ns.iter().zip(&course.intervals_ns) {
+                    covered.add_time(*end, *length);
+                }
+                add(digest.sum);
+            }
+            SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
+        }
+        Ok(())
+    })?;
+    warn(&findings);
+    let (info, sum) = info.zip(sum).with_context(|| nothing_there(source, zone))?;
+    let length_ns = sum.interval_ns;
+    view.push(&info, sum).map_err(|reason| anyhow!(reason))?;
+    view.set_covered(covered);
+    if is_json {
+        return Ok([view.json(&info, length_ns)?, vec![b'\n']].concat());
+    }
+    let (begin_unix_ns, end_unix_ns) = covered.times_unix_ns();
+    let text = format!(
+        "{} to {}, {:.1} s measured\n{}",
+        times::shown(begin_unix_ns, zone),
+        times::shown(end_unix_ns, zone),
+        length_ns as f64 / 1e9,
+        view.text(&info, length_ns)
+    );
+    // What a log says may be anything, and a terminal obeys it.
+    Ok(plain_lines(&text).into_bytes())
+}
