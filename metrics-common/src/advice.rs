@@ -13,7 +13,9 @@ mod figures;
 pub mod fixture;
 mod rules;
 
-pub use adviser::{Advice, Adviser, Holds, Judgement, LEAST_NS, LimitFigure, Unjudged, Watch};
+pub use adviser::{
+    Advice, Adviser, Holds, Judgement, LEAST_NS, Lasting, LimitFigure, Unjudged, Watch,
+};
 pub use rules::{Limit, RULES, Rule, Unit};
 
 /// The sections that rules look at besides owners.

@@ -180,12 +180,55 @@ impl Adviser {
     }
 }
 
-/// Which rules hold for the last seconds of a host that is being measured. Kept for each interval,
+/// A rule is said once it has held for so long, nanoseconds.
+const BEGINS_NS: u64 = 10_000_000_000;
+/// It is said for so long after it held last.
+const ENDS_NS: u64 = 300_000_000_000;
+
+/// Which rules are said of a host that is judged again and again: loads change by the second, what
+/// advice is about does not.
+#[derive(Debug, Clone, Default)]
+pub struct Lasting {
+    rules: [Said; RULES.len()],
+}
+
+/// Times are of the clock of intervals.
+#[derive(Debug, Clone, Copy, Default)]
+struct Said {
+    is_said: bool,
+    /// Since when it holds.
+    since_ns: Option<u64>,
+    held_last_ns: u64,
+}
+
+impl Lasting {
+    /// Takes the judgement of now: whether each rule of [`RULES`] holds.
+    pub fn add(&mut self, now_ns: u64, holds: &[Holds]) {
+        for (own, holds) in self.rules.iter_mut().zip(holds) {
+            if *holds == Holds::Yes {
+                let since_ns = *own.since_ns.get_or_insert(now_ns);
+                own.held_last_ns = now_ns;
+                own.is_said |= now_ns.abs_diff(since_ns) >= BEGINS_NS;
+            } else {
+                own.since_ns = None;
+                own.is_said &= now_ns.abs_diff(own.held_last_ns) <= ENDS_NS;
+            }
+        }
+    }
+
+    /// Whether each rule of [`RULES`] is said.
+    pub fn said(&self) -> impl Iterator<Item = bool> {
+        self.rules.iter().map(|own| own.is_said)
+    }
+}
+
+/// Which rules are said of a host that is being measured, by its last seconds. Kept for each interval,
 /// and seldom read: it copies nothing, and words are left to whoever asks for advice.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     steady: Steady,
     adviser: Adviser,
+    lasting: Lasting,
 }
 
 impl Watch {
@@ -208,6 +251,7 @@ impl Watch {
         let sum = self.steady.sum();
         if let Some(sum) = sum.filter(|sum| sum.interval_ns >= LEAST_NS) {
             self.adviser.find(sum, |_, _, _| ());
+            self.lasting.add(sum.time_unix_ns, self.adviser.holds());
         }
     }
 
@@ -216,16 +260,27 @@ impl Watch {
         self.steady.sum()
     }
 
-    /// A copy that knows which rules hold, and no interval.
+    #[cfg(test)]
+    pub(super) fn holds(&self) -> &[Holds] {
+        self.adviser.holds()
+    }
+
+    /// A copy that knows which rules are said, and no interval.
     pub fn without_past(&self) -> Watch {
         Watch {
             steady: Steady::default(),
             adviser: self.adviser.clone(),
+            lasting: self.lasting.clone(),
         }
     }
 
-    /// Whether each rule of [`RULES`] held at the last judgement.
-    pub fn holds(&self) -> &[Holds] {
-        self.adviser.holds()
+    /// Whether each rule of [`RULES`] is said; unknown if it is not, and cannot be judged.
+    pub fn said(&self) -> impl Iterator<Item = Holds> {
+        let all = self.lasting.said().zip(self.adviser.holds());
+        all.map(|(is_said, holds)| match (is_said, holds) {
+            (true, _) => Holds::Yes,
+            (false, Holds::Unknown) => Holds::Unknown,
+            (false, _) => Holds::No,
+        })
     }
 }

@@ -166,20 +166,50 @@ fn commands_have_the_devices_cpus_and_interrupts_of_the_host() {
 }
 
 #[test]
-fn the_last_seconds_are_judged_once_there_are_enough() {
+fn what_holds_is_said_after_ten_seconds_of_judgements() {
     let mut short = fixture::fires("own-cost");
     short.interval_ns = 1_000_000_000;
     let mut watch = Watch::default();
-    let mut counts = Vec::new();
-    for _ in 0..4 {
+    let mut said = Vec::new();
+    for _ in 0..14 {
         watch.push(&short);
         watch.judge();
-        let holding = watch.holds().iter().filter(|own| **own == Holds::Yes);
-        counts.push(holding.count());
+        said.push(watch.said().any(|own| own == Holds::Yes));
         short = fixture::later(&short);
     }
-    assert_eq!(counts, [0, 0, 1, 1]);
-    assert_eq!(watch.without_past().holds(), watch.holds());
+    // Three seconds are judged, and then ten.
+    let begins = said.iter().position(|own| *own);
+    assert_eq!(begins, Some(12), "{said:?}");
+    let copy = watch.without_past();
+    assert!(copy.said().eq(watch.said()));
+}
+
+#[test]
+fn a_rule_that_comes_and_goes_is_said_until_it_has_not_held_for_five_minutes() {
+    const S: u64 = 1_000_000_000;
+    let mut lasting = Lasting::default();
+    let mut said_at = |second: u64, holds: Holds| {
+        lasting.add(second * S, &[holds; RULES.len()]);
+        lasting.said().all(|own| own)
+    };
+    // Seven seconds of each ten.
+    let holds = |second: u64| {
+        if second % 10 < 7 {
+            Holds::Yes
+        } else {
+            Holds::No
+        }
+    };
+    assert!((0..100).all(|second| !said_at(second, holds(second))));
+    let long = (100..112).map(|second| said_at(second, Holds::Yes));
+    assert_eq!(long.filter(|own| *own).count(), 2);
+    let often = (112..500).map(|second| said_at(second, holds(second)));
+    assert!({ often }.all(|own| own));
+    // It held last at 496 s; one that is not known does not hold.
+    assert!(said_at(796, Holds::Unknown));
+    assert!(!said_at(797, Holds::No));
+    assert!(!said_at(798, Holds::Yes));
+    assert!(said_at(3, Holds::Yes), "another time of day");
 }
 
 /// The last seconds as copies of intervals, added up as everywhere else.

@@ -65,6 +65,13 @@ fn is_mended<T>(daemon: &Daemon, rule: &str, mend: impl FnOnce(&Value) -> Result
     is_bounded(&told, idle_cpus("cpu")? - before)
 }
 
+/// netto; in an emulated machine samples are dear.
+fn start(options: &[&str]) -> Result<Daemon> {
+    let mut all = vec!["--frequency", here_or_in_guests("1000", "200")];
+    all.extend(options);
+    Daemon::start(&all)
+}
+
 /// Packets of many flows at this rate.
 fn send_flows(from: &Namespace, to: std::net::IpAddr, per_second: &str) -> Result<Owned> {
     let (to, cpu) = (to.to_string(), SENDS.to_string());
@@ -94,7 +101,7 @@ fn rps_without_need_is_told_until_it_is_off() -> Result<()> {
     let queue = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", wire.device);
     std::fs::write(&queue, format!("{mask:x}"))?;
     let _sender = send_flows(&wire.inside, wire.nobody, here_or_in_guests("5000", "1500"))?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "rps-without-need", |told| {
         let expected = format!("; it is on for {}", wire.device);
         let evidence = told["evidence"].as_str().context("no evidence")?;
@@ -118,7 +125,7 @@ fn a_backlog_that_drops_is_told_until_it_is_longer() -> Result<()> {
     set("net.core.netdev_max_backlog", 1_000)?;
     let network = Network::direct()?;
     let _load = bursts(&network, "3000", "200", "30000")?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "backlog-drops", |told| {
         ensure!(
             command(told, 0)? == "sysctl -w net.core.netdev_max_backlog=4000",
@@ -136,7 +143,7 @@ fn a_budget_that_ends_softirqs_is_told_until_it_is_larger() -> Result<()> {
     set("net.core.netdev_budget_usecs", 100_000)?;
     let network = Network::direct()?;
     let _load = bursts(&network, "100", "2", "30000")?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "budget-exhausted", |told| {
         let expected = "sysctl -w net.core.netdev_budget=128 net.core.netdev_budget_usecs=200000";
         ensure!(command(told, 0)? == expected, "{told}");
@@ -151,7 +158,7 @@ fn a_reader_without_its_cpu_is_told_until_it_has_another() -> Result<()> {
     let to = format!("{}:{PORT}", network.right_v4);
     let reader = on(&network.right, RECEIVES, &["udp-sink", &to])?;
     let _sender = on(&network.left, SENDS, &["udp-blast", &to])?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "reader-starved", |told| {
         let advised = command(told, 0)?;
         let typed = advised.replace("PID-OF-THE-READER", &reader.pid().to_string());
@@ -168,7 +175,7 @@ fn tracking_without_need_is_told_until_it_is_off() -> Result<()> {
     )?;
     let rate = here_or_in_guests("40000", "3000");
     let _sender = send_flows(&network.left, network.right_v4, rate)?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "conntrack-without-nat", |told| {
         // The first one looks for rules that need tracking.
         for number in 1..4 {
@@ -194,7 +201,7 @@ fn long_lists_of_rules_are_told_until_they_are_a_set() -> Result<()> {
     rules(&network.right, "input")?;
     let rate = here_or_in_guests("10000", "1000");
     let _sender = send_flows(&network.left, network.right_v4, rate)?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "long-rule-sets", |_| {
         network.right.nft(&format!(
             "flush chain inet list all; add set inet list ports {{ type inet_service; flags interval; \
@@ -216,7 +223,7 @@ fn copies_are_told_until_files_are_sent() -> Result<()> {
         ])
     };
     let written = send("tcp-writes")?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "copy-bound", |_| {
         drop(written);
         send("tcp-files")
@@ -237,7 +244,7 @@ fn frames_that_are_not_merged_are_told_until_they_are_one_flows() -> Result<()> 
     let _sink = advice::agent_here(&["tcp-sinks", &to])?;
     let (bytes, rate) = (BYTES.to_string(), PER_SECOND.to_string());
     let many = traffic::agent(&wire.inside, &["tcp-many", &to, "200", &bytes, &rate])?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "gro-merges-nothing", |_| {
         drop(many);
         let at_once = 40;
@@ -254,7 +261,7 @@ fn segments_by_cpus_are_told_until_the_device_cuts() -> Result<()> {
     let rate = here_or_in_guests("6000", "200");
     let _sink = traffic::agent(&network.right, &["tcp-sink", &to])?;
     let _sender = traffic::agent(&network.left, &["tcp-writes", &to, "65536", rate])?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "software-offloads", |_| {
         network.left.run("ethtool", "-K lan tso on")
     })
@@ -267,7 +274,7 @@ fn polls_for_nothing_are_told_until_readers_sleep() -> Result<()> {
     let at = format!("{}:{PORT}", network.right_v4);
     let poller = traffic::agent(right, &["udp-busy-sink", &at])?;
     let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "spinning", |_| {
         drop(poller);
         traffic::agent(right, &["udp-sink", &at])
@@ -297,7 +304,7 @@ fn an_owner_who_pays_is_told_until_it_has_another_cpu() -> Result<()> {
         Ok(seen.gaps as f64 / seen.ran as f64)
     };
     let victim = spin(RECEIVES)?;
-    let daemon = Daemon::start(&["--owners", "cgroup"])?;
+    let daemon = start(&["--owners", "cgroup"])?;
     let told = told(&daemon, "owner-pays")?;
     let file = format!("{}/cpuset.cpus", victims.path());
     let advised = command(&told, 0)?;
@@ -316,14 +323,14 @@ fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
     let to = format!("{}:{PORT}", network.right_v4);
     let _sink = traffic::agent(&network.right, &["udp-sink", &to])?;
     let _sender = traffic::agent(&network.left, &["udp-blast", &to])?;
-    let daemon = Daemon::start(&["--latency", "--owners", "process"])?;
+    let daemon = start(&["--latency", "--owners", "process"])?;
     let told = told(&daemon, "own-cost")?;
     ensure!(
         command(&told, 0)? == "netto run --max-overhead 0.5",
         "{told}"
     );
     drop(daemon);
-    let daemon = Daemon::start(&["--latency", "--owners", "process", "--max-overhead", "0.5"])?;
+    let daemon = start(&["--latency", "--owners", "process", "--max-overhead", "0.5"])?;
     let calm = child::eventually(|| {
         let seconds = daemon.sequence()?;
         if seconds < SETTLED {
@@ -340,7 +347,7 @@ fn what_hardware_could_do_is_told_until_it_is_not_done() -> Result<()> {
     rules(router, "forward")?;
     let rate = here_or_in_guests("12000", "1500");
     let _sender = send_flows(&network.left, network.nobody_v4, rate)?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = start(&[])?;
     is_mended(&daemon, "for-hardware", |_| {
         router.nft("flush chain inet list all")
     })

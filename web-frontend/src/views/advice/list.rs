@@ -3,16 +3,32 @@
 use metrics_common::advice::Advice;
 use metrics_common::text::escape_html;
 
+/// Advice that is said.
+pub struct Said {
+    /// As its rule held last.
+    pub advice: Advice,
+    /// Seconds since then.
+    pub silent_s: u64,
+}
+
 /// A part for each: what is wrong, the evidence, what to try, and what could be gained. `open` names the
 /// rules of which the reader has opened the details.
-pub fn of(all: &[Advice], open: &[String]) -> String {
+pub fn of<'a>(all: impl Iterator<Item = &'a Said>, open: &[String]) -> String {
     let mut html = String::new();
-    for own in all {
+    for Said {
+        advice: own,
+        silent_s,
+    } in all
+    {
         let commands = own.commands.iter();
         let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
+        let silent = match silent_s {
+            0 => String::new(),
+            seconds => format!(" (not for {seconds} s)"),
+        };
         let is_open = open.iter().any(|rule| rule == own.rule);
         html += &format!(
-            "<article><h3>{}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
+            "<article><h3>{}{silent}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
              <details data-rule=\"{}\"{}><summary>More</summary><p>{} See {}.</p></details></article>",
             escape_html(own.name),
             escape_html(&own.evidence),
@@ -38,8 +54,15 @@ mod tests {
         let mut host = fixture::fires("rx-on-one-cpu");
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
-        let advice = Adviser::default().judge(&host).advice;
-        let html = of(&advice, &[]);
+        let judged = Adviser::default().judge(&host).advice;
+        let said = |silent_s| {
+            judged.iter().map(move |own| Said {
+                advice: own.clone(),
+                silent_s,
+            })
+        };
+        let advice: Vec<Said> = said(0).collect();
+        let html = of(advice.iter(), &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",
             "CPU 1 spends 90.0 % of its time in the RX softirq",
@@ -54,8 +77,14 @@ mod tests {
         }
         assert!(!html.contains("<b>"), "{html}");
         assert!(html.contains("<details data-rule=\"rx-on-one-cpu\"><summary>"));
-        let open = of(&advice, &["rx-on-one-cpu".to_owned()]);
+        let open = of(advice.iter(), &["rx-on-one-cpu".to_owned()]);
         assert_eq!(open.matches(" open>").count(), 1, "{open}");
-        assert_eq!(of(&[], &[]), "");
+        let before: Vec<Said> = said(40).collect();
+        let html = of(before.iter(), &[]);
+        assert!(
+            html.contains(" while others idle (not for 40 s)</h3>"),
+            "{html}"
+        );
+        assert_eq!(of([].iter(), &[]), "");
     }
 }

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use metrics_common::Info;
-use metrics_common::advice::{Adviser, LEAST_NS};
+use metrics_common::advice::{Adviser, LEAST_NS, Lasting, RULES};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
-use super::list;
+use super::list::{self, Said};
 use crate::format;
 use crate::page::dom::{Dom, all};
 use crate::state::Keys;
@@ -21,6 +21,9 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct Advice {
     adviser: Adviser,
+    lasting: Lasting,
+    /// What each rule said last, and when.
+    words: [Option<(Said, u64)>; RULES.len()],
     /// A judgement each second suffices.
     is_judged: bool,
 }
@@ -29,7 +32,7 @@ impl Keys for Advice {}
 
 impl View for Advice {
     fn meet(&mut self, _: &Dom, _: &Info) -> Result<(), JsValue> {
-        self.adviser = Adviser::default();
+        *self = Advice::default();
         Ok(())
     }
 
@@ -47,7 +50,30 @@ impl View for Advice {
         let open = all(&scene.dom.root, "#advice-list details[open]")?;
         let open = open.iter().filter_map(|own| own.get_attribute("data-rule"));
         let open: Vec<String> = open.collect();
-        let html = list::of(&self.adviser.judge(scene.judged).advice, &open);
+        let now_ns = scene.judged.time_unix_ns;
+        let mut judged = self
+            .adviser
+            .judge(scene.judged)
+            .advice
+            .into_iter()
+            .peekable();
+        self.lasting.add(now_ns, self.adviser.holds());
+        for (rule, words) in RULES.iter().zip(&mut self.words) {
+            match judged.next_if(|own| own.rule == rule.slug) {
+                Some(advice) => {
+                    let silent_s = 0;
+                    *words = Some((Said { advice, silent_s }, now_ns));
+                }
+                None => {
+                    if let Some((said, held_ns)) = words {
+                        said.silent_s = now_ns.abs_diff(*held_ns) / 1_000_000_000;
+                    }
+                }
+            }
+        }
+        let said = self.lasting.said().zip(&self.words);
+        let said = said.filter_map(|(is_said, words)| words.as_ref().filter(|_| is_said));
+        let html = list::of(said.map(|(said, _)| said), &open);
         let window = format::window(scene.judged.interval_ns);
         scene.dom.set_text("advice-window", &window)?;
         for id in ["advice", "jump-advice"] {

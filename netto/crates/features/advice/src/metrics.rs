@@ -24,7 +24,7 @@ impl State for LastSeconds {
         }
     }
 
-    /// Of a copy, nothing but what holds is read.
+    /// Of a copy, nothing but what is said is read.
     fn copy(&self) -> Box<dyn State> {
         Box::new(LastSeconds {
             watch: self.watch.without_past(),
@@ -39,16 +39,16 @@ pub(crate) const METRICS: Catalogue = Catalogue {
     ..Catalogue::of(&[Family::gauge(
         "netto_advice_active",
         Unit::Flag,
-        "Whether a rule of advice holds for the last seconds, by its name in docs/ADVICE.md; absent \
-         where a figure that it needs is not known.",
+        "Whether a rule of advice has held for ten seconds, until it has not for five minutes, by its \
+         name in docs/ADVICE.md; absent where a figure that it needs is not known.",
         &["rule"],
         |inputs, out| {
             let Some(last) = inputs.totals.state::<LastSeconds>() else {
                 return;
             };
-            for (rule, holds) in RULES.iter().zip(last.watch.holds()) {
-                if *holds != Holds::Unknown {
-                    let value = u64::from(*holds == Holds::Yes);
+            for (rule, said) in RULES.iter().zip(last.watch.said()) {
+                if said != Holds::Unknown {
+                    let value = u64::from(said == Holds::Yes);
                     out.push(&[rule.slug], Value::Count(value));
                 }
             }
@@ -68,7 +68,11 @@ mod tests {
     fn a_rule_that_holds_is_active_and_one_that_cannot_be_judged_is_absent() {
         let mut snapshot = fixture::fires("rx-on-one-cpu");
         snapshot.sections.own = None;
-        let page = page_of(METRICS, &info(), &[&snapshot, &fixture::later(&snapshot)]);
+        let mut all = vec![snapshot];
+        for _ in 0..6 {
+            all.extend(all.last().map(fixture::later));
+        }
+        let page = page_of(METRICS, &info(), &all.iter().collect::<Vec<_>>());
         for line in [
             "netto_advice_active{rule=\"rx-on-one-cpu\"} 1\n",
             "netto_advice_active{rule=\"spinning\"} 0\n",
