@@ -15,11 +15,12 @@ mod system;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::slowest::Slowest;
 use crate::tally::Tally;
 use crate::{build, process, setup};
 
@@ -251,12 +252,15 @@ fn guest(
     let mut report = GuestReport::default();
     let failed_before = tally.failed;
     let name = format!("guest {}", kernel.name());
+    let (begun, mut slowest) = (Instant::now(), Slowest::default());
     let verdict = qemu::run(&boot, |line| {
         if !report.read_line(line) {
             println!("{}: {line}", kernel.name());
         }
         tally.line(line);
+        slowest.line(line, begun.elapsed().as_secs_f64());
     });
+    println!("\n{}: {slowest}", kernel.name());
     match verdict {
         Ok(0) => {}
         // The tests have said which of them failed.
