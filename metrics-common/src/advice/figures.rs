@@ -142,6 +142,12 @@ impl<'a> Figures<'a> {
             .max_by_key(|own| own.counts.rx_packets)
     }
 
+    /// The interface that sent most packets.
+    pub(super) fn sender(&self) -> Option<&'a Interface> {
+        let sent = self.interfaces().filter(|own| own.counts.tx_packets > 0);
+        sent.max_by_key(|own| own.counts.tx_packets)
+    }
+
     /// Packets that an interface received by second, and bytes of each.
     pub(super) fn received(&self, own: &Interface) -> (f64, f64) {
         let counts = &own.counts;

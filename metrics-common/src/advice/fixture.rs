@@ -3,8 +3,8 @@
 
 use crate::component::{COMPONENTS, children, index_of};
 use crate::sections::{
-    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Sections, Setup, SoftnetCount,
-    Traffic, WorkCount,
+    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Sections, Setup, SocketMemory,
+    SoftnetCount, Traffic, WorkCount,
 };
 use crate::{
     Cost, CostliestCpu, CpuModes, Interface, InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart,
@@ -80,6 +80,17 @@ pub fn calm() -> Snapshot {
                 max_backlog: Some(1_000),
                 tracked_connections: Some(5),
                 has_nat: Some(true),
+                congestion_control: Some("cubic".to_owned()),
+                default_qdisc: Some("pfifo_fast".to_owned()),
+                tcp_rmem: Some([4_096, 131_072, 6_291_456]),
+                tcp_memory: Some(SocketMemory {
+                    pages: 300,
+                    limits: [1_000, 2_000, 4_000],
+                }),
+                udp_memory: Some(SocketMemory {
+                    pages: 2,
+                    limits: [1_000, 2_000, 4_000],
+                }),
             }),
             own: Some(OwnCost {
                 taken_ns: vec![Some(vec![1_000; CPUS]); OwnPart::ALL.len()],
@@ -235,6 +246,21 @@ fn host(rule: &str, is_wrong: bool) -> Snapshot {
             own.sections.cost.get_or_insert_default().ksoftirqd_rx_ns =
                 Some(vec![0, 5_000_000_000, 0, 0]);
         }
+        ("receive-buffers-full", _) => {
+            busy(own, "local_delivery_v4", 1, 0.2);
+            protocol(
+                own,
+                ProtocolCount::TcpPruned,
+                if is_wrong { 700 } else { 7 },
+            );
+            protocol(own, ProtocolCount::TcpCollapsed, 20);
+        }
+        ("memory-pressure", _) => {
+            setup(own).tcp_memory = Some(SocketMemory {
+                pages: 1_900,
+                limits: [1_000, 2_000, 4_000].map(|limit| if is_wrong { limit } else { 2 * limit }),
+            });
+        }
         ("rps-without-need", _) => {
             busy(own, "backlog", 1, 0.1);
             softnet(
@@ -309,6 +335,13 @@ fn host(rule: &str, is_wrong: bool) -> Snapshot {
         ("software-offloads", _) => {
             busy(own, "send_gso", 1, if is_wrong { 0.1 } else { 0.001 });
             eth0(own).tso = Some(!is_wrong);
+        }
+        ("pacing-timers", _) => {
+            busy(own, "net_hrtimer", 0, if is_wrong { 0.1 } else { 0.001 });
+            busy(own, "send_copy", 0, 0.01);
+            busy(own, "send_tcp", 0, 0.2);
+            let control = if is_wrong { "bbr" } else { "cubic" };
+            setup(own).congestion_control = Some(control.to_owned());
         }
         ("spinning", _) => busy(own, "busy_poll_spin", 1, if is_wrong { 0.9 } else { 0.01 }),
         ("owner-pays", _) => {

@@ -4,7 +4,7 @@
 use super::commands;
 use super::figures::Figures;
 use crate::component::{COMPONENTS, index_of};
-use crate::sections::{Interface, ProtocolCount, Setup, SoftnetCount, WorkCount};
+use crate::sections::{Interface, ProtocolCount, Setup, SocketMemory, SoftnetCount, WorkCount};
 use crate::sort::sort_by;
 use crate::text::{count, cpu_list, cpus, percent};
 
@@ -144,6 +144,21 @@ const RULE_SETS: &[&str] = &[
 ];
 /// Copies from and to programs.
 const COPIES: &[&str] = &["send_copy", "receive_copy"];
+/// What follows the number of messages and packets, besides copies, which follow bytes.
+const BY_NUMBER: &[&str] = &[
+    "tx_syscall",
+    "rx_syscall",
+    "rx_softirq",
+    "tx_softirq",
+    "tcp_small_queues",
+];
+/// Where TCP takes segments in.
+const TCP_INPUT: &[&str] = &[
+    "local_delivery_v4",
+    "local_delivery_v6",
+    "receive_backlog",
+    "send_backlog",
+];
 /// Polling for nothing.
 const SPINS: &[&str] = &["busy_poll_spin", "io_spin"];
 /// What a SmartNIC, a switch in the device, or XDP in hardware could do instead of CPUs.
@@ -169,6 +184,12 @@ const FOR_HARDWARE: &[&str] = &[
     "send_tls",
     "receive_tls",
 ];
+/// Timers of networking: they pace, and delay ACKs.
+const PACING: &[&str] = &["net_hrtimer"];
+/// The queueing discipline that paces.
+const FAIR_QUEUE: &str = "fq";
+/// From this part of where pressure begins on, memory is named.
+const NEARLY_FULL: f64 = 0.8;
 /// Components of those that are named.
 const NAMED: usize = 4;
 /// Frames up to this length are as they came over a wire.
@@ -337,6 +358,97 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        slug: "receive-buffers-full",
+        name: "TCP's receive buffers are full of what is not read",
+        about: "local_delivery_v4",
+        limits: &[limit(
+            "receive buffers in which TCP makes room",
+            Unit::PerSecond,
+            50.0,
+            25.0,
+        )],
+        figures: |of| vec![of.protocol(ProtocolCount::TcpPruned)],
+        words: |of| {
+            let rate = |count| Unit::PerSecond.shown(or_nothing(of.protocol(count)));
+            let buffer = of.setup().and_then(|own| own.tcp_rmem);
+            let mut commands =
+                vec!["ss -tnp | sort -rnk2 | head   # who leaves most unread".to_owned()];
+            commands.extend(buffer.map(|[least, first, most]| {
+                let twice = most.clamp(1, 1 << 30) * 2;
+                format!(
+                    "sysctl -w net.ipv4.tcp_rmem=\"{least} {first} {twice}\"   # if readers come late"
+                )
+            }));
+            Words {
+                evidence: format!(
+                    "{} are full when a packet comes; {} are copied together to make room, {} dropped{}",
+                    rate(ProtocolCount::TcpPruned),
+                    rate(ProtocolCount::TcpCollapsed),
+                    rate(ProtocolCount::TcpPruneDrops),
+                    buffer.map_or(String::new(), |[_, _, most]| {
+                        format!("; they grow to {} bytes", count(most))
+                    }),
+                ),
+                commands,
+                gain_cpus: of.worth(TCP_INPUT),
+                gain: "TCP's input, in which room is made: local delivery and backlogs of sockets"
+                    .to_owned(),
+            }
+        },
+    },
+    Rule {
+        slug: "memory-pressure",
+        name: "Buffers of sockets come under memory pressure",
+        about: "local_delivery_v4",
+        limits: &[limit(
+            "memory of TCP's or UDP's sockets, as a part of where pressure begins",
+            Unit::Times,
+            0.9,
+            0.8,
+        )],
+        figures: |of| {
+            let filled = memory(of).into_iter().flat_map(|(_, own)| own);
+            let most = filled.map(|own| own.filled()).reduce(f64::max);
+            vec![most.unwrap_or(f64::NAN)]
+        },
+        words: |of| {
+            let mut held = Vec::new();
+            let mut commands = Vec::new();
+            for (name, own) in memory(of) {
+                let Some(own) = own.filter(|own| own.filled() >= NEARLY_FULL) else {
+                    continue;
+                };
+                let [_, pressure, _] = own.limits;
+                held.push(format!(
+                    "{name} holds {} pages, and pressure begins at {}",
+                    count(own.pages),
+                    count(pressure),
+                ));
+                let twice = own.limits.map(|limit| limit.clamp(1, 1 << 40) * 2);
+                let [calm, pressure, most] = twice;
+                let key = name.to_lowercase();
+                commands.push(format!(
+                    "sysctl -w net.ipv4.{key}_mem=\"{calm} {pressure} {most}\""
+                ));
+            }
+            commands.push("ss -tunmp   # skmem: r and t are bytes in each socket".to_owned());
+            Words {
+                evidence: format!(
+                    "{}; TCP came under pressure {}, UDP dropped {}",
+                    held.join("; "),
+                    Unit::PerSecond.shown(or_nothing(
+                        of.protocol(ProtocolCount::TcpMemoryPressures)
+                    )),
+                    Unit::PerSecond.shown(or_nothing(of.protocol(ProtocolCount::UdpMemoryErrors))),
+                ),
+                commands,
+                gain_cpus: f64::NAN,
+                gain: "no CPU time that is known: under pressure windows shrink and packets are dropped"
+                    .to_owned(),
+            }
+        },
+    },
+    Rule {
         slug: "rps-without-need",
         name: "RPS moves packets that one CPU could take",
         about: "napi_loop",
@@ -473,7 +585,7 @@ pub const RULES: &[Rule] = &[
             let messages = of.work(WorkCount::MessagesSent);
             // Small writes are small reads and small packets, too.
             let copies = or_nothing(of.worth(COPIES));
-            let whole = of.worth(&["tx_syscall", "rx_syscall", "rx_softirq", "tx_softirq"]);
+            let whole = of.worth(BY_NUMBER);
             Words {
                 evidence: format!(
                     "{} messages a second of {:.0} bytes on average take {} to send",
@@ -692,6 +804,74 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        slug: "pacing-timers",
+        name: "Timers pace TCP, which a queue could do",
+        about: "net_hrtimer",
+        limits: &[
+            limit("network hrtimers", Unit::Cpus, 0.03, 0.02),
+            limit(
+                "networking's time for each of these timers'",
+                Unit::Times,
+                40.0,
+                60.0,
+            ),
+        ],
+        figures: |of| {
+            let timers = of.worth(PACING);
+            vec![timers, of.worth(&["network"]) / timers]
+        },
+        words: |of| {
+            let setup = of.setup();
+            let control = setup.and_then(|own| own.congestion_control.as_deref());
+            let queue = setup.and_then(|own| own.default_qdisc.as_deref());
+            let mut commands = Vec::new();
+            if queue != Some(FAIR_QUEUE) {
+                commands.push(format!("sysctl -w net.core.default_qdisc={FAIR_QUEUE}"));
+            }
+            commands.extend(of.sender().map(|own| {
+                let root = match own.tx_queues > 1 {
+                    // Each queue then gets the default.
+                    true => "mq",
+                    false => FAIR_QUEUE,
+                };
+                format!(
+                    "tc qdisc replace dev {} root {root}",
+                    commands::quoted(&own.name)
+                )
+            }));
+            commands.push(match control.is_some_and(|own| own.starts_with("bbr")) {
+                true => "sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned(),
+                false => "ss -tinp | grep -B1 'pacing_rate [^ ]*/'   # who asks for it".to_owned(),
+            });
+            let copies = or_nothing(of.worth(COPIES));
+            let whole = of.worth(BY_NUMBER);
+            let known = [
+                control.map(|own| format!("connections here use {own}")),
+                queue.map(|own| format!("new interfaces get {own}")),
+            ];
+            let known: Vec<String> = known.into_iter().flatten().collect();
+            Words {
+                evidence: format!(
+                    "HRTIMER softirqs of networking take {}: without {FAIR_QUEUE} each paced connection \
+                     has a timer of its own{}",
+                    Unit::Cpus.shown(of.worth(PACING)),
+                    match known.is_empty() {
+                        true => String::new(),
+                        false => format!("; {}", known.join(", ")),
+                    },
+                ),
+                commands,
+                gain_cpus: of.worth(PACING) + or_nothing(whole - copies),
+                gain: format!(
+                    "these timers, and sends, receives and softirqs ({}) without their copies ({}): they \
+                     follow the number of pieces, and pacing makes these small",
+                    Unit::Cpus.shown(or_nothing(whole)),
+                    Unit::Cpus.shown(copies),
+                ),
+            }
+        },
+    },
+    Rule {
         slug: "spinning",
         name: "CPUs poll and find nothing",
         about: "busy_poll_spin",
@@ -832,6 +1012,15 @@ fn all(of: &Figures, count: SoftnetCount) -> f64 {
 /// The same of the CPU that has most.
 fn most(of: &Figures, count: SoftnetCount) -> f64 {
     of.softnet(count).map_or(f64::NAN, |(_, most, _)| most)
+}
+
+/// Memory of the sockets of each protocol.
+fn memory(of: &Figures) -> [(&'static str, Option<SocketMemory>); 2] {
+    let setup = of.setup();
+    [
+        ("TCP", setup.and_then(|own| own.tcp_memory)),
+        ("UDP", setup.and_then(|own| own.udp_memory)),
+    ]
 }
 
 /// What is not known adds nothing to a bound from below.

@@ -113,6 +113,10 @@ fn what_could_be_gained_is_the_figure_that_is_named() {
     about("small-writes", 0.3);
     about("copy-bound", 0.4);
     about("spinning", 0.9);
+    // Timers of 0.1, and sends of 0.21 without copies of 0.01.
+    about("pacing-timers", 0.3);
+    about("receive-buffers-full", 0.2);
+    assert_eq!(gain("memory-pressure"), None);
     about("owner-pays", 0.2);
     assert_eq!(gain("budget-exhausted"), None);
     let hardware = &Adviser::default()
@@ -161,6 +165,27 @@ fn commands_have_the_devices_cpus_and_interrupts_of_the_host() {
         .unwrap();
     all.named[0].name = "a;'reboot".to_owned();
     assert!(commands(&host)[0].contains("/sys/class/net/'a;'\\''reboot'/queues"));
+    let mut host = fixture::fires("pacing-timers");
+    let cubic = "sysctl -w net.ipv4.tcp_congestion_control=cubic";
+    let fair = "sysctl -w net.core.default_qdisc=fq";
+    assert_eq!(commands(&host), [fair, cubic], "nothing is sent by eth0");
+    let traffic = host.sections.traffic.as_mut().unwrap();
+    let eth0 = &mut traffic.interfaces.as_mut().unwrap().named[0];
+    (eth0.counts.tx_packets, eth0.tx_queues) = (1, 4);
+    assert_eq!(commands(&host)[1], "tc qdisc replace dev eth0 root mq");
+    let traffic = host.sections.traffic.as_mut().unwrap();
+    traffic.interfaces.as_mut().unwrap().named[0].tx_queues = 1;
+    let setup = host.sections.advice.as_mut().unwrap();
+    setup.default_qdisc = Some("fq".to_owned());
+    setup.congestion_control = None;
+    let own = commands(&host);
+    assert_eq!(own[0], "tc qdisc replace dev eth0 root fq");
+    assert!(own[1].starts_with("ss -tinp | ") && own.len() == 2);
+    let own = commands(&fixture::fires("receive-buffers-full"));
+    assert!(own[1].starts_with("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 12582912\" "));
+    let own = commands(&fixture::fires("memory-pressure"));
+    assert_eq!(own[0], "sysctl -w net.ipv4.tcp_mem=\"2000 4000 8000\"");
+    assert_eq!(own.len(), 2, "UDP has enough");
     let group = commands(&fixture::fires("owner-pays"));
     assert_eq!(group[0], "echo 0,2-3 > /sys/fs/cgroup/victim/cpuset.cpus");
 }

@@ -33,6 +33,37 @@ pub struct Setup {
     /// Whether the kernel can translate addresses (`nf_nat` is there).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_nat: Option<bool>,
+    /// `net.ipv4.tcp_congestion_control`: of connections that choose no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
+    /// `net.core.default_qdisc`: the queueing discipline of new interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_qdisc: Option<String>,
+    /// `net.ipv4.tcp_rmem`: bytes of a receive buffer, least, at first and most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_rmem: Option<[u64; 3]>,
+    /// Memory of all TCP sockets, and `net.ipv4.tcp_mem`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_memory: Option<SocketMemory>,
+    /// Memory of all UDP sockets, and `net.ipv4.udp_mem`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_memory: Option<SocketMemory>,
+}
+
+/// Memory in the buffers of a protocol's sockets, in pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// What they hold.
+    pub pages: u64,
+    /// From where on the protocol is no longer, or comes, under pressure, and the most.
+    pub limits: [u64; 3],
+}
+
+impl SocketMemory {
+    /// What they hold, as a part of where pressure begins.
+    pub fn filled(&self) -> f64 {
+        self.pages as f64 / self.limits[1].max(1) as f64
+    }
 }
 
 /// How an interface is set up.

@@ -22,7 +22,7 @@ mod estimated;
 mod recorded;
 mod section;
 
-pub use advice::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS};
+pub use advice::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS, SocketMemory};
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};

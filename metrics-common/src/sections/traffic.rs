@@ -72,6 +72,11 @@ counts! {
     UdpDatagramsIn "udp_datagrams_in" "UDP datagrams in" "UDP datagrams delivered to sockets.",
     UdpDatagramsOut "udp_datagrams_out" "UDP datagrams out" "UDP datagrams sent.",
     UdpReceiveBufferErrors "udp_receive_buffer_errors" "UDP receive buffer full" "UDP datagrams dropped because the socket's receive buffer was full.",
+    TcpPruned "tcp_pruned" "TCP receive buffer full" "Times that a socket's receive buffer was full, and TCP made room in it.",
+    TcpCollapsed "tcp_collapsed" "TCP collapsed" "TCP packets in receive queues that were copied together to make room.",
+    TcpPruneDrops "tcp_prune_drops" "TCP prune drops" "TCP packets dropped because that did not make room enough.",
+    TcpMemoryPressures "tcp_memory_pressures" "TCP memory pressure" "Times that all of TCP's buffers came under memory pressure (`net.ipv4.tcp_mem`).",
+    UdpMemoryErrors "udp_memory_errors" "UDP memory errors" "UDP datagrams dropped because all of UDP's buffers had no memory left (`net.ipv4.udp_mem`).",
 }
 
 /// The work in an interval. Counts are of the interval; unreadable ones are absent.

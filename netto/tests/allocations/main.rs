@@ -209,7 +209,9 @@ fn to_judge_what_the_last_seconds_advise_copies_no_interval() {
     (0..12).for_each(|_| pass());
     let counts = (0..24).map(|_| counting::allocations(&mut pass));
     let counts: Vec<u64> = counts.collect();
-    // The figures of each rule are a list.
-    let begun = counts.iter().filter(|count| **count > RULES.len() as u64);
+    // The figures of each rule are a list, and so is the idle time of CPUs.
+    let begun = counts
+        .iter()
+        .filter(|count| **count > RULES.len() as u64 + 1);
     assert_eq!(begun.count(), 4, "in 12 s: {counts:?}");
 }

@@ -7,7 +7,7 @@ use metrics_common::sections::{
     About, Amount, Causes, Conversation, Estimated, Evidence, FlowEnd, FlowPrefix, GroupKind,
     GroupLatency, HostName, InterfaceSetup, Intruders, Intrusion, MissingPoint, Origin,
     PointLatency, Program, Programs, QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes,
-    Setup, Subnet,
+    Setup, SocketMemory, Subnet,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -261,5 +261,16 @@ pub fn setup() -> Setup {
         max_backlog: Some(1_000),
         tracked_connections: Some(7),
         has_nat: Some(false),
+        congestion_control: Some("bbr".to_owned()),
+        default_qdisc: Some("fq_codel".to_owned()),
+        tcp_rmem: Some([4_096, 131_072, 6_291_456]),
+        tcp_memory: Some(SocketMemory {
+            pages: 7,
+            limits: [1, 2, 3],
+        }),
+        udp_memory: Some(SocketMemory {
+            pages: 0,
+            limits: [1, 2, 3],
+        }),
     }
 }

@@ -1,6 +1,6 @@
 //! How the made-up host is set up: what its traffic shows. Pure.
 
-use metrics_common::sections::{InterfaceSetup, LOOPBACK, Setup};
+use metrics_common::sections::{InterfaceSetup, LOOPBACK, Setup, SocketMemory};
 use netto_feature::demo::Generator;
 
 /// Its receive queues are served by one CPU, which is why one is overloaded.
@@ -35,6 +35,17 @@ pub(crate) fn generator() -> Generator {
             max_backlog: Some(1_000),
             tracked_connections: Some(18_200),
             has_nat: Some(true),
+            congestion_control: Some("cubic".to_owned()),
+            default_qdisc: Some("fq_codel".to_owned()),
+            tcp_rmem: Some([4_096, 131_072, 6_291_456]),
+            tcp_memory: Some(SocketMemory {
+                pages: 4_100,
+                limits: [380_000, 507_000, 760_000],
+            }),
+            udp_memory: Some(SocketMemory {
+                pages: 60,
+                limits: [760_000, 1_014_000, 1_520_000],
+            }),
         });
     })
 }

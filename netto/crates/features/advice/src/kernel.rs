@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use metrics_common::sections::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS, Setup};
+use metrics_common::sections::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS, Setup, SocketMemory};
 use netto_sys::files::{self, parse_cpu_list, parse_cpu_mask};
 use netto_sys::offloads::{Offload, Offloads};
 use netto_sys::system::{Roots, interrupts_of};
@@ -30,7 +30,31 @@ pub(crate) fn read(roots: &Roots) -> Setup {
             .join("nf_conntrack/refcnt")
             .exists()
             .then(|| modules.join("nf_nat").exists()),
+        congestion_control: read_text(&network.join("ipv4/tcp_congestion_control")),
+        default_qdisc: read_text(&network.join("core/default_qdisc")),
+        tcp_rmem: three(&network.join("ipv4/tcp_rmem")),
+        tcp_memory: memory(roots, "TCP:", "ipv4/tcp_mem"),
+        udp_memory: memory(roots, "UDP:", "ipv4/udp_mem"),
     }
+}
+
+/// A setting of three numbers.
+fn three(file: &Path) -> Option<[u64; 3]> {
+    let text = read_text(file)?;
+    let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+    numbers.ok()?.try_into().ok()
+}
+
+/// Memory of a protocol's sockets, by the line of `sockstat` that begins with this name.
+fn memory(roots: &Roots, name: &str, limits: &str) -> Option<SocketMemory> {
+    let text = read_text(&roots.proc_root.join("net/sockstat"))?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name))?;
+    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+    Some(SocketMemory {
+        pages: words.nth(1)?.parse().ok()?,
+        limits: three(&roots.proc_root.join("sys/net").join(limits))?,
+    })
 }
 
 fn number(file: &Path) -> Option<u64> {
@@ -131,6 +155,15 @@ mod tests {
             ("proc/sys/net/core/netdev_budget", "300\n"),
             ("proc/sys/net/core/netdev_max_backlog", "x\n"),
             ("proc/sys/net/netfilter/nf_conntrack_count", "7\n"),
+            ("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n"),
+            ("proc/sys/net/core/default_qdisc", "pfifo_fast\n"),
+            ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+            ("proc/sys/net/ipv4/tcp_mem", "10\t20\t30\n"),
+            ("proc/sys/net/ipv4/udp_mem", "10\t20\n"),
+            (
+                "proc/net/sockstat",
+                "sockets: used 65\nTCP: inuse 42 orphan 0 tw 152 alloc 42 mem 270\nUDP: inuse 0 mem 52\n",
+            ),
         ]);
         let device = dir.path().join("sys/class/net/eth0/device");
         std::os::unix::fs::symlink(dir.path().join("sys/devices/eth0"), device).unwrap();
@@ -145,6 +178,14 @@ mod tests {
             (setup.tracked_connections, setup.has_nat),
             (Some(7), Some(false))
         );
+        assert_eq!(setup.congestion_control.as_deref(), Some("bbr"));
+        assert_eq!(setup.default_qdisc.as_deref(), Some("pfifo_fast"));
+        assert_eq!(setup.tcp_rmem, Some([4_096, 131_072, 6_291_456]));
+        let tcp = SocketMemory {
+            pages: 270,
+            limits: [10, 20, 30],
+        };
+        assert_eq!((setup.tcp_memory, setup.udp_memory), (Some(tcp), None));
         assert_eq!(read(&tree(&[]).1), Setup::default());
     }
 }

@@ -90,6 +90,11 @@ fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
             ProtocolCount::UdpDatagramsIn => all / 5,
             ProtocolCount::UdpDatagramsOut => all / 10,
             ProtocolCount::UdpReceiveBufferErrors => all / 30_000,
+            ProtocolCount::TcpPruned
+            | ProtocolCount::TcpCollapsed
+            | ProtocolCount::TcpPruneDrops
+            | ProtocolCount::TcpMemoryPressures
+            | ProtocolCount::UdpMemoryErrors => 0,
         })
     });
     let calls = |slug: &str| -> u64 {

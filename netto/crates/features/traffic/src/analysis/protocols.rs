@@ -21,6 +21,11 @@ fn names_of(count: ProtocolCount) -> (&'static str, &'static str, Option<&'stati
         ProtocolCount::UdpDatagramsIn => ("Udp", "InDatagrams", Some("Udp6InDatagrams")),
         ProtocolCount::UdpDatagramsOut => ("Udp", "OutDatagrams", Some("Udp6OutDatagrams")),
         ProtocolCount::UdpReceiveBufferErrors => ("Udp", "RcvbufErrors", Some("Udp6RcvbufErrors")),
+        ProtocolCount::TcpPruned => ("TcpExt", "PruneCalled", None),
+        ProtocolCount::TcpCollapsed => ("TcpExt", "TCPRcvCollapsed", None),
+        ProtocolCount::TcpPruneDrops => ("TcpExt", "RcvPruned", None),
+        ProtocolCount::TcpMemoryPressures => ("TcpExt", "TCPMemoryPressures", None),
+        ProtocolCount::UdpMemoryErrors => ("Udp", "MemErrors", Some("Udp6MemErrors")),
     }
 }
 
@@ -40,11 +45,14 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
             head = lines.next();
             continue;
         }
-        // Most lines hold none of these counts.
-        if !ProtocolCount::ALL
-            .iter()
-            .any(|what| names_of(*what).0 == protocol)
-        {
+        // Most lines hold none of these counts, and no line all of them.
+        let wanted = ProtocolCount::ALL.iter().enumerate();
+        let wanted = wanted.filter_map(|(place, what)| {
+            let (own, name, _) = names_of(*what);
+            (own == protocol).then_some((place, name))
+        });
+        let wanted: Vec<(usize, &str)> = wanted.collect();
+        if wanted.is_empty() {
             head = lines.next();
             continue;
         }
@@ -53,11 +61,8 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
         // In a truncated line, the last number may be truncated too.
         if names.clone().count() == values.clone().count() {
             for (name, value) in names.zip(values) {
-                for (count, &what) in counts.iter_mut().zip(ProtocolCount::ALL) {
-                    let (own, own_name, _) = names_of(what);
-                    if own == protocol && own_name == name {
-                        *count = value.parse().ok();
-                    }
+                if let Some((place, _)) = wanted.iter().find(|(_, own)| *own == name) {
+                    counts[*place] = value.parse().ok();
                 }
             }
         }
@@ -68,8 +73,8 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
             continue;
         };
         for (count, &what) in counts.iter_mut().zip(ProtocolCount::ALL) {
-            if let (Some(own), Some(value)) = (names_of(what).2, value.trim().parse::<u64>().ok())
-                && own == name
+            if names_of(what).2 == Some(name)
+                && let Ok(value) = value.trim().parse::<u64>()
             {
                 *count = count.map(|count| count.saturating_add(value));
             }
@@ -96,16 +101,16 @@ mod tests {
     const SNMP: &str = "\
 Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens InSegs OutSegs RetransSegs
 Tcp: 1 200 120000 -1 4 1000 900 7
-Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors
-Udp: 50 3 2 60 2 0 0
+Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
+Udp: 50 3 2 60 2 0 0 0 11
 UdpLite: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors
 UdpLite: 9 9 9 9 9
 ";
     const NETSTAT: &str = "\
-TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPOFOQueue
-TcpExt: 0 5 6 8
+TcpExt: SyncookiesSent PruneCalled RcvPruned OfoPruned ListenOverflows ListenDrops TCPRcvCollapsed TCPOFOQueue TCPMemoryPressures
+TcpExt: 0 12 13 14 5 6 15 8 16
 ";
-    const SNMP6: &str = "Ip6InReceives    \t99\nUdp6InDatagrams  \t10\nUdp6OutDatagrams \t1\nUdp6RcvbufErrors \t4\n";
+    const SNMP6: &str = "Ip6InReceives    \t99\nUdp6InDatagrams  \t10\nUdp6OutDatagrams \t1\nUdp6RcvbufErrors \t4\nUdp6MemErrors \t1\n";
 
     fn of(counts: &Counts, count: ProtocolCount) -> Option<u64> {
         counts[count as usize]
@@ -114,7 +119,7 @@ TcpExt: 0 5 6 8
     #[test]
     fn counts_are_found_by_their_names_and_both_families_of_udp_are_one() {
         let counts = parse(&format!("{SNMP}{NETSTAT}"), SNMP6);
-        let expected = [1000, 900, 7, 8, 5, 6, 60, 61, 6];
+        let expected = [1000, 900, 7, 8, 5, 6, 60, 61, 6, 12, 15, 13, 16, 12];
         assert_eq!(counts, expected.map(Some));
         let without = parse(SNMP, "");
         assert_eq!(
