@@ -798,8 +798,10 @@ pub const RULES: &[Rule] = &[
                         .map(|(device, name)| format!("ethtool -K {device} {name} on"))
                         .collect(),
                 },
-                gain_cpus: of.worth(&["send_gso"]),
-                gain: "all of GSO and checksums within sends".to_owned(),
+                gain_cpus: of.worth(BY_NUMBER) - or_nothing(of.worth(COPIES)),
+                gain: "sends, receives and softirqs without their copies: of packets that are cut late, or by the \
+                       device, there are fewer on the way, and in a receiver on this host"
+                    .to_owned(),
             }
         },
     },
