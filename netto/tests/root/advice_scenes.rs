@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::advice::{command, ended, idle_cpus, is_bounded, told, type_here};
@@ -55,11 +55,17 @@ fn only_in_a_guest() -> Result<()> {
     }
 }
 
+/// An error until a daemon keeps to its budget.
+fn settled(daemon: &Daemon) -> Result<()> {
+    ensure!(daemon.sequence()? >= SETTLED, "it has only begun");
+    Ok(())
+}
+
 /// A rule holds, ends when it is mended, and no more is gained than it had said.
 fn is_mended<T>(daemon: &Daemon, rule: &str, mend: impl FnOnce(&Value) -> Result<T>) -> Result<()> {
     told(daemon, rule)?;
     // The first intervals lack what was measured before all probes were there.
-    child::eventually(|| Ok(ensure!(daemon.sequence()? >= SETTLED, "it has begun only")))?;
+    child::eventually(|| settled(daemon))?;
     let told = told(daemon, rule)?;
     let before = idle_cpus("cpu")?;
     let _mended = mend(&told)?;
@@ -325,14 +331,10 @@ fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
     );
     drop(daemon);
     let daemon = start(&["--latency", "--owners", "process", "--max-overhead", "0.5"])?;
-    let calm = child::eventually(|| {
-        let seconds = daemon.sequence()?;
-        if seconds < SETTLED {
-            bail!("it has not settled")
-        }
+    child::eventually(|| {
+        settled(&daemon)?;
         ended(&daemon, "own-cost")
-    });
-    calm
+    })
 }
 
 fn what_hardware_could_do_is_told_until_it_is_not_done() -> Result<()> {

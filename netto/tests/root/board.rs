@@ -81,8 +81,8 @@ pub fn check(board: &str, server: &Server, host: &str, page: &str) -> Result<BTr
         if result.is_empty() {
             let lacking = absent(&query.text, page);
             // Traffic between namespaces uses no hardware; and some queries only show problems.
-            let may_be_empty =
-                query.text.contains("hardware=\"true\"") || query.text.ends_with("> 0");
+            let shows_problems = ["> 0", "== 1"].iter().any(|end| query.text.ends_with(end));
+            let may_be_empty = query.text.contains("hardware=\"true\"") || shows_problems;
             ensure!(
                 !lacking.is_empty() || may_be_empty,
                 "the panel \"{panel}\" of {host} is empty: {text}"

@@ -342,6 +342,12 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
     same_as_log(&server, &of, watched, of_rate, &info, &snapshots)?;
     rules_are_evaluated(&server)?;
 
+    // Advice is given once its rule has held for ten seconds.
+    child::eventually(|| {
+        let of_demo = format!("max(netto_advice_active{{instance=\"{demo_at}\"}})");
+        ensure!(server.value(&of_demo)? == 1.0, "no advice yet");
+        Ok(())
+    })?;
     let mut empty: Option<std::collections::BTreeSet<String>> = None;
     for at in [second.at, demo_at] {
         let page = http::get_ok(at, "/metrics")?.body;
