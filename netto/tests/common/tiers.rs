@@ -148,7 +148,7 @@ pub const TABLE: &[Row] = &[
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),
     root("programs::a_packet_costs").statistics(KNOWN_COST),
-    root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
+    root("ticks::a_tc_program").statistics(KNOWN_COST),
     root("ticks::beside_").statistics(KNOWN_COST),
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_").guest(),
