@@ -32,13 +32,14 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let folder = root.join("target/soak");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     // Copies: what is built meanwhile takes the place of neither.
-    let kept = |built: &Path| {
-        let kept = folder.join(built.file_name().context("a program has no name")?);
-        fs::copy(built, &kept).with_context(|| format!("cannot copy {}", built.display()))?;
+    let kept = |name: &str, built: &Path| {
+        let kept = folder.join(name);
+        fs::copy(built, &kept)
+            .with_context(|| format!("cannot copy {} to {}", built.display(), kept.display()))?;
         Ok::<_, anyhow::Error>(kept)
     };
-    let netto = kept(&build::netto(root, build::Profile::Release)?)?;
-    let tests = kept(&vm::root_tests(root)?)?;
+    let netto = kept("netto", &build::netto(root, build::Profile::Release)?)?;
+    let tests = kept("root-tests", &vm::root_tests(root)?)?;
     let mut soak = Command::new(tests);
     soak.args(["soak", &options.minutes.to_string()])
         .arg(&folder)

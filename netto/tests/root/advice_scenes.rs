@@ -63,7 +63,6 @@ fn settled(daemon: &Daemon) -> Result<()> {
 
 /// A rule holds, ends when it is mended, and no more is gained than it had said.
 fn is_mended<T>(daemon: &Daemon, rule: &str, mend: impl FnOnce(&Value) -> Result<T>) -> Result<()> {
-    told(daemon, rule)?;
     // The first intervals lack what was measured before all probes were there.
     child::eventually(|| settled(daemon))?;
     let told = told(daemon, rule)?;

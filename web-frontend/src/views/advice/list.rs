@@ -7,24 +7,27 @@ use metrics_common::text::escape_html;
 pub struct Said {
     /// As its rule held last.
     pub advice: Advice,
-    /// Seconds since then.
-    pub silent_s: u64,
+    /// When that was.
+    pub held_unix_ns: u64,
 }
+
+/// Seconds are told in steps, so that the list is not written anew each second.
+const STEP_S: u64 = 10;
 
 /// A part for each: what is wrong, the evidence, what to try, and what could be gained. `open` names the
 /// rules of which the reader has opened the details.
-pub fn of<'a>(all: impl Iterator<Item = &'a Said>, open: &[String]) -> String {
+pub fn of<'a>(all: impl Iterator<Item = &'a Said>, now_ns: u64, open: &[String]) -> String {
     let mut html = String::new();
     for Said {
         advice: own,
-        silent_s,
+        held_unix_ns,
     } in all
     {
         let commands = own.commands.iter();
         let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
-        let silent = match silent_s {
+        let silent = match now_ns.abs_diff(*held_unix_ns) / (STEP_S * 1_000_000_000) {
             0 => String::new(),
-            seconds => format!(" (not for {seconds} s)"),
+            steps => format!(" (not for {} s)", steps * STEP_S),
         };
         let is_open = open.iter().any(|rule| rule == own.rule);
         html += &format!(
@@ -55,14 +58,12 @@ mod tests {
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
         let judged = Adviser::default().judge(&host).advice;
-        let said = |silent_s| {
-            judged.iter().map(move |own| Said {
-                advice: own.clone(),
-                silent_s,
-            })
-        };
-        let advice: Vec<Said> = said(0).collect();
-        let html = of(advice.iter(), &[]);
+        let all = judged.into_iter().map(|advice| Said {
+            advice,
+            held_unix_ns: 7,
+        });
+        let advice: Vec<Said> = all.collect();
+        let html = of(advice.iter(), 7, &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",
             "CPU 1 spends 90.0 % of its time in the RX softirq",
@@ -77,14 +78,13 @@ mod tests {
         }
         assert!(!html.contains("<b>"), "{html}");
         assert!(html.contains("<details data-rule=\"rx-on-one-cpu\"><summary>"));
-        let open = of(advice.iter(), &["rx-on-one-cpu".to_owned()]);
+        let open = of(advice.iter(), 7, &["rx-on-one-cpu".to_owned()]);
         assert_eq!(open.matches(" open>").count(), 1, "{open}");
-        let before: Vec<Said> = said(40).collect();
-        let html = of(before.iter(), &[]);
+        let html = of(advice.iter(), 49_000_000_000, &[]);
         assert!(
             html.contains(" while others idle (not for 40 s)</h3>"),
             "{html}"
         );
-        assert_eq!(of([].iter(), &[]), "");
+        assert_eq!(of([].iter(), 7, &[]), "");
     }
 }

@@ -22,8 +22,8 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 struct Advice {
     adviser: Adviser,
     lasting: Lasting,
-    /// What each rule said last, and when.
-    words: [Option<(Said, u64)>; RULES.len()],
+    /// What each rule said last.
+    words: [Option<Said>; RULES.len()],
     /// A judgement each second suffices.
     is_judged: bool,
 }
@@ -51,29 +51,20 @@ impl View for Advice {
         let open = open.iter().filter_map(|own| own.get_attribute("data-rule"));
         let open: Vec<String> = open.collect();
         let now_ns = scene.judged.time_unix_ns;
-        let mut judged = self
-            .adviser
-            .judge(scene.judged)
-            .advice
-            .into_iter()
-            .peekable();
+        let judged = self.adviser.judge(scene.judged).advice;
         self.lasting.add(now_ns, self.adviser.holds());
-        for (rule, words) in RULES.iter().zip(&mut self.words) {
-            match judged.next_if(|own| own.rule == rule.slug) {
-                Some(advice) => {
-                    let silent_s = 0;
-                    *words = Some((Said { advice, silent_s }, now_ns));
-                }
-                None => {
-                    if let Some((said, held_ns)) = words {
-                        said.silent_s = now_ns.abs_diff(*held_ns) / 1_000_000_000;
-                    }
-                }
+        for advice in judged {
+            let place = RULES.iter().position(|own| own.slug == advice.rule);
+            if let Some(words) = place.and_then(|place| self.words.get_mut(place)) {
+                *words = Some(Said {
+                    advice,
+                    held_unix_ns: now_ns,
+                });
             }
         }
         let said = self.lasting.said().zip(&self.words);
         let said = said.filter_map(|(is_said, words)| words.as_ref().filter(|_| is_said));
-        let html = list::of(said.map(|(said, _)| said), &open);
+        let html = list::of(said, now_ns, &open);
         let window = format::window(scene.judged.interval_ns);
         scene.dom.set_text("advice-window", &window)?;
         for id in ["advice", "jump-advice"] {
