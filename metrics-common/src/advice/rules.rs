@@ -426,7 +426,7 @@ pub const RULES: &[Rule] = &[
                 ));
                 let twice = own.limits.map(|limit| limit.clamp(1, 1 << 40) * 2);
                 let [calm, pressure, most] = twice;
-                let key = name.to_lowercase();
+                let key = name.to_ascii_lowercase();
                 commands.push(format!(
                     "sysctl -w net.ipv4.{key}_mem=\"{calm} {pressure} {most}\""
                 ));
