@@ -11,11 +11,11 @@ mod commands;
 mod figures;
 #[doc(hidden)]
 pub mod fixture;
+mod lasting;
 mod rules;
 
-pub use adviser::{
-    Advice, Adviser, Holds, Judgement, LEAST_NS, Lasting, LimitFigure, Unjudged, Watch,
-};
+pub use adviser::{Advice, Adviser, Holds, Judgement, LimitFigure, Unjudged, unjudged_words};
+pub use lasting::{LEAST_NS, LastingAdvice, Watch, silent_words};
 pub use rules::{Limit, RULES, Rule, Unit};
 
 /// The sections that rules look at besides owners.

@@ -5,10 +5,6 @@ use serde::Serialize;
 use super::figures::Figures;
 use super::rules::{Limit, RULES, Rule};
 use crate::snapshot::Snapshot;
-use crate::steady::Steady;
-
-/// Advice begins once so much time was measured, nanoseconds.
-pub const LEAST_NS: u64 = 3_000_000_000;
 
 /// A rule that holds, in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -98,15 +94,14 @@ pub struct Unjudged {
     pub figure: &'static str,
 }
 
-impl Judgement {
-    /// Which rules cannot be judged, in one line for people; `None` if all can.
-    pub fn unjudged_words(&self) -> Option<String> {
-        let all = self.unjudged.iter();
-        let all: Vec<String> = all
-            .map(|own| format!("{} ({})", own.rule, own.figure))
-            .collect();
-        (!all.is_empty()).then(|| format!("not judged, for lack of a figure: {}", all.join("; ")))
-    }
+/// Which rules cannot be judged, in one line for people; `None` if all can.
+pub fn unjudged_words(all: &[Unjudged]) -> Option<String> {
+    let words = all.iter();
+    let words: Vec<String> = words
+        .map(|own| format!("{} ({})", own.rule, own.figure))
+        .collect();
+    let words = words.join("; ");
+    (!all.is_empty()).then(|| format!("not judged, for lack of a figure: {words}"))
 }
 
 /// Whether a rule holds.
@@ -144,7 +139,7 @@ impl Adviser {
 
     /// Finds which rules hold, and tells of each that does or, with the first figure that it lacks,
     /// cannot be judged.
-    fn find(
+    pub(super) fn find(
         &mut self,
         sum: &Snapshot,
         mut tell: impl FnMut(&'static Rule, &Figures, Option<&'static Limit>),
@@ -177,110 +172,5 @@ impl Adviser {
     /// Whether each rule of [`RULES`] holds.
     pub fn holds(&self) -> &[Holds] {
         &self.rules
-    }
-}
-
-/// A rule is said once it has held for so long, nanoseconds.
-const BEGINS_NS: u64 = 10_000_000_000;
-/// It is said for so long after it held last.
-const ENDS_NS: u64 = 300_000_000_000;
-
-/// Which rules are said of a host that is judged again and again: loads change by the second, what
-/// advice is about does not.
-#[derive(Debug, Clone, Default)]
-pub struct Lasting {
-    rules: [Said; RULES.len()],
-}
-
-/// Times are of the clock of intervals.
-#[derive(Debug, Clone, Copy, Default)]
-struct Said {
-    is_said: bool,
-    /// Since when it holds.
-    since_ns: Option<u64>,
-    held_last_ns: u64,
-}
-
-impl Lasting {
-    /// Takes the judgement of now: whether each rule of [`RULES`] holds.
-    pub fn add(&mut self, now_ns: u64, holds: &[Holds]) {
-        for (own, holds) in self.rules.iter_mut().zip(holds) {
-            if *holds == Holds::Yes {
-                let since_ns = *own.since_ns.get_or_insert(now_ns);
-                own.held_last_ns = now_ns;
-                own.is_said |= now_ns.abs_diff(since_ns) >= BEGINS_NS;
-            } else {
-                own.since_ns = None;
-                own.is_said &= now_ns.abs_diff(own.held_last_ns) <= ENDS_NS;
-            }
-        }
-    }
-
-    /// Whether each rule of [`RULES`] is said.
-    pub fn said(&self) -> impl Iterator<Item = bool> {
-        self.rules.iter().map(|own| own.is_said)
-    }
-}
-
-/// Which rules are said of a host that is being measured, by its last seconds. Kept for each interval,
-/// and seldom read: it copies nothing, and words are left to whoever asks for advice.
-#[derive(Debug, Clone, Default)]
-pub struct Watch {
-    steady: Steady,
-    adviser: Adviser,
-    lasting: Lasting,
-}
-
-impl Watch {
-    /// Adds the newest interval.
-    pub fn push(&mut self, snapshot: &Snapshot) {
-        self.steady.push(snapshot, |sum, later| {
-            super::add_without_owners(sum, later);
-            // Of owners, rules look at who takes from whom.
-            if let Some(owners) = &later.sections.owners {
-                sum.sections
-                    .owners
-                    .get_or_insert_default()
-                    .add_pairs(owners);
-            }
-        });
-    }
-
-    /// Judges the last seconds, once there are enough.
-    pub fn judge(&mut self) {
-        let sum = self.steady.sum();
-        if let Some(sum) = sum.filter(|sum| sum.interval_ns >= LEAST_NS) {
-            self.adviser.find(sum, |_, _, _| ());
-            self.lasting.add(sum.time_unix_ns, self.adviser.holds());
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn sum(&self) -> Option<&Snapshot> {
-        self.steady.sum()
-    }
-
-    #[cfg(test)]
-    pub(super) fn holds(&self) -> &[Holds] {
-        self.adviser.holds()
-    }
-
-    /// A copy that knows which rules are said, and no interval.
-    pub fn without_past(&self) -> Watch {
-        Watch {
-            steady: Steady::default(),
-            adviser: self.adviser.clone(),
-            lasting: self.lasting.clone(),
-        }
-    }
-
-    /// Whether each rule of [`RULES`] is said; unknown if it is not, and cannot be judged.
-    pub fn said(&self) -> impl Iterator<Item = Holds> {
-        let all = self.lasting.said().zip(self.adviser.holds());
-        all.map(|(is_said, holds)| match (is_said, holds) {
-            (true, _) => Holds::Yes,
-            (false, Holds::Unknown) => Holds::Unknown,
-            (false, _) => Holds::No,
-        })
     }
 }

@@ -166,9 +166,14 @@ fn a_reader_without_its_cpu_is_told_until_it_has_another() -> Result<()> {
     let network = Network::direct()?;
     steer(&network.right, "lan")?;
     let to = format!("{}:{PORT}", network.right_v4);
-    let _burning = traffic::agent(&network.right, &["burn-xdp", "lan", "3000"])?;
-    let reader = on(&network.right, RECEIVES, &["udp-sink", &to])?;
-    let _sender = on(&network.left, SENDS, &["udp-blast", &to])?;
+    // Softirqs and the reader want more than one CPU together, and each less than one.
+    let packet_ns = here_or_in_guests("12000", "100000");
+    let work_ns = here_or_in_guests("6000", "100000");
+    let rate = here_or_in_guests("60000", "6000");
+    let _burning = traffic::agent(&network.right, &["burn-xdp", "lan", packet_ns])?;
+    let reader = on(&network.right, RECEIVES, &["udp-works", &to, work_ns])?;
+    let cpu = SENDS.to_string();
+    let _sender = traffic::agent(&network.left, &["udp-paced", &to, rate, &cpu])?;
     let daemon = start(&[])?;
     is_mended(&daemon, "reader-starved", |told| {
         let advised = command(told, 0)?;
@@ -184,7 +189,7 @@ fn tracking_without_need_is_told_until_it_is_off() -> Result<()> {
         "add table inet tracked; add chain inet tracked input { type filter hook input priority 0; };
          add rule inet tracked input ct state established counter",
     )?;
-    let rate = here_or_in_guests("40000", "3000");
+    let rate = here_or_in_guests("150000", "10000");
     let _sender = send_flows(&network.left, network.right_v4, rate)?;
     let daemon = start(&[])?;
     is_mended(&daemon, "conntrack-without-nat", |told| {
@@ -226,7 +231,7 @@ fn long_lists_of_rules_are_told_until_they_are_a_set() -> Result<()> {
 fn copies_are_told_until_files_are_sent() -> Result<()> {
     let network = Network::direct()?;
     let to = format!("{}:{PORT}", network.right_v4);
-    let rate = here_or_in_guests("40000", "1000");
+    let rate = here_or_in_guests("90000", "2000");
     // Nobody copies what is received, so that the copies of sends are all.
     let send = |how: &str| -> Result<[Owned; 2]> {
         let sink = traffic::agent(&network.right, &["tcp-discards", &to])?;

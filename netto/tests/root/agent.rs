@@ -59,6 +59,10 @@ fn role(words: &[String]) -> Result<()> {
             let socket = flow_cpu::dear_sink(at.parse()?)?;
             go_on(|| udp_reads(&socket))
         }
+        ["udp-works", at, work_ns] => {
+            let (socket, work_ns) = (UdpSocket::bind(at)?, work_ns.parse()?);
+            go_on(|| loads::udp_works(&socket, Duration::from_nanos(work_ns)))
+        }
         ["udp-spin-sink", at] => {
             let socket = UdpSocket::bind(at)?;
             go_on(|| loads::udp_spin_sink(&socket))

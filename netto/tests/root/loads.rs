@@ -202,6 +202,18 @@ pub fn udp_spin_sink(socket: &UdpSocket) -> Result<()> {
     }
 }
 
+/// Reads datagrams, and works so long on each.
+pub fn udp_works(socket: &UdpSocket, work: Duration) -> Result<()> {
+    let mut packet = [0; 2048];
+    loop {
+        socket.recv(&mut packet)?;
+        let begin = Instant::now();
+        while begin.elapsed() < work {
+            std::hint::spin_loop();
+        }
+    }
+}
+
 /// Bytes of each of `tcp_ticks`' segments.
 const TICK_BYTES: usize = 300;
 

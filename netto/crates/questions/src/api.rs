@@ -181,7 +181,13 @@ pub struct Covered {
 impl Covered {
     /// Adds an interval, which is later than those before it.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        self.add_time(snapshot.time_unix_ns, snapshot.interval_ns);
+        self.add_sum(snapshot, 1);
+    }
+
+    /// Adds so many intervals by their sum.
+    pub fn add_sum(&mut self, sum: &Snapshot, intervals: u64) {
+        self.add_time(sum.time_unix_ns, sum.interval_ns);
+        self.intervals += intervals.saturating_sub(1);
     }
 
     /// Adds an interval by its end and length.

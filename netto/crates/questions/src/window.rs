@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 use metrics_common::Snapshot;
 
+use crate::api::Covered;
+
 /// Longest time kept, nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Longest piece of merged intervals.
@@ -17,7 +19,14 @@ const PIECE_NS: u64 = 500_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     newest: Option<Snapshot>,
-    pieces: VecDeque<Snapshot>,
+    pieces: VecDeque<Piece>,
+}
+
+/// Intervals, added up.
+#[derive(Debug, Clone)]
+struct Piece {
+    sum: Snapshot,
+    intervals: u64,
 }
 
 impl Window {
@@ -25,10 +34,16 @@ impl Window {
     pub fn push(&mut self, snapshot: &Snapshot) {
         self.newest = Some(snapshot.clone());
         match self.pieces.back_mut() {
-            Some(piece) if piece.interval_ns.saturating_add(snapshot.interval_ns) <= PIECE_NS => {
-                piece.add(snapshot);
+            Some(piece)
+                if piece.sum.interval_ns.saturating_add(snapshot.interval_ns) <= PIECE_NS =>
+            {
+                piece.sum.add(snapshot);
+                piece.intervals += 1;
             }
-            _ => self.pieces.push_back(snapshot.clone()),
+            _ => self.pieces.push_back(Piece {
+                sum: snapshot.clone(),
+                intervals: 1,
+            }),
         }
         let surplus = self.pieces.len().saturating_sub(self.covering(LONGEST_NS));
         self.pieces.drain(..surplus);
@@ -37,7 +52,8 @@ impl Window {
     /// Number of the newest pieces that cover this length.
     fn covering(&self, length_ns: u64) -> usize {
         let mut sum_ns = 0_u64;
-        let lengths = self.pieces.iter().rev().map(|piece| piece.interval_ns);
+        let lengths = self.pieces.iter().rev();
+        let lengths = lengths.map(|piece| piece.sum.interval_ns);
         let is_short = |ns: &u64| {
             let goes_on = sum_ns < length_ns;
             sum_ns = sum_ns.saturating_add(*ns);
@@ -52,16 +68,33 @@ impl Window {
         if length_ns == 0 {
             return self.newest.clone();
         }
-        let count = self.covering(length_ns);
-        let mut pieces = self.pieces.iter().skip(self.pieces.len() - count);
+        let mut pieces = self.newest_pieces(length_ns).map(|piece| &piece.sum);
         let mut sum = pieces.next()?.clone();
         pieces.for_each(|piece| sum.add(piece));
         Some(sum)
     }
 
+    /// What [`Window::sum`] of this length covers.
+    pub fn covered(&self, length_ns: u64) -> Covered {
+        let mut covered = Covered::default();
+        match &self.newest {
+            Some(newest) if length_ns == 0 => covered.add(newest),
+            _ => self
+                .newest_pieces(length_ns)
+                .for_each(|piece| covered.add_sum(&piece.sum, piece.intervals)),
+        }
+        covered
+    }
+
+    /// The newest pieces that cover this length, the oldest first.
+    fn newest_pieces(&self, length_ns: u64) -> impl Iterator<Item = &Piece> {
+        let others = self.pieces.len() - self.covering(length_ns);
+        self.pieces.iter().skip(others)
+    }
+
     /// The pieces of the last minute, the oldest first.
     pub fn pieces(&self) -> impl Iterator<Item = &Snapshot> {
-        self.pieces.iter()
+        self.pieces.iter().map(|piece| &piece.sum)
     }
 
     /// Drops all intervals.
@@ -102,6 +135,12 @@ mod tests {
         }
         let usual = window(100, 500 * MS).sum(5_000 * MS);
         assert_eq!(usual.map(|sum| sum.interval_ns), Some(5_000 * MS));
+        let covered = window(100, 50 * MS).covered(1_000 * MS);
+        let covered = serde_json::to_value(covered).unwrap();
+        assert_eq!(
+            (&covered["intervals"], &covered["measured_seconds"]),
+            (&20.into(), &1.0.into())
+        );
     }
 
     #[test]

@@ -1,34 +1,20 @@
 //! Advice as markup. Pure.
 
-use metrics_common::advice::Advice;
+use metrics_common::advice::{Advice, silent_words};
 use metrics_common::text::escape_html;
 
-/// Advice that is said.
-pub struct Said {
-    /// As its rule held last.
-    pub advice: Advice,
-    /// When that was.
-    pub held_unix_ns: u64,
-}
-
-/// Seconds are told in steps, so that the list is not written anew each second.
-const STEP_S: u64 = 10;
-
-/// A part for each: what is wrong, the evidence, what to try, and what could be gained. `open` names the
-/// rules of which the reader has opened the details.
-pub fn of<'a>(all: impl Iterator<Item = &'a Said>, now_ns: u64, open: &[String]) -> String {
+/// A part for each rule that is said, and when it held last: what is wrong, the evidence, what to try, and
+/// what could be gained. `open` names the rules of which the reader has opened the details.
+pub fn of<'a>(
+    all: impl Iterator<Item = (&'a Advice, u64)>,
+    now_ns: u64,
+    open: &[String],
+) -> String {
     let mut html = String::new();
-    for Said {
-        advice: own,
-        held_unix_ns,
-    } in all
-    {
+    for (own, held_unix_ns) in all {
         let commands = own.commands.iter();
         let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
-        let silent = match now_ns.abs_diff(*held_unix_ns) / (STEP_S * 1_000_000_000) {
-            0 => String::new(),
-            steps => format!(" (not for {} s)", steps * STEP_S),
-        };
+        let silent = silent_words(now_ns, held_unix_ns);
         let is_open = open.iter().any(|rule| rule == own.rule);
         html += &format!(
             "<article><h3>{}{silent}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
@@ -58,12 +44,8 @@ mod tests {
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
         let judged = Adviser::default().judge(&host).advice;
-        let all = judged.into_iter().map(|advice| Said {
-            advice,
-            held_unix_ns: 7,
-        });
-        let advice: Vec<Said> = all.collect();
-        let html = of(advice.iter(), 7, &[]);
+        let said = || judged.iter().map(|own| (own, 7));
+        let html = of(said(), 7, &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",
             "CPU 1 spends 90.0 % of its time in the RX softirq",
@@ -78,13 +60,13 @@ mod tests {
         }
         assert!(!html.contains("<b>"), "{html}");
         assert!(html.contains("<details data-rule=\"rx-on-one-cpu\"><summary>"));
-        let open = of(advice.iter(), 7, &["rx-on-one-cpu".to_owned()]);
+        let open = of(said(), 7, &["rx-on-one-cpu".to_owned()]);
         assert_eq!(open.matches(" open>").count(), 1, "{open}");
-        let html = of(advice.iter(), 49_000_000_000, &[]);
+        let html = of(said(), 49_000_000_000, &[]);
         assert!(
             html.contains(" while others idle (not for 40 s)</h3>"),
             "{html}"
         );
-        assert_eq!(of([].iter(), 7, &[]), "");
+        assert_eq!(of([].into_iter(), 7, &[]), "");
     }
 }

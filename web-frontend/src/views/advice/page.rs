@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use metrics_common::Info;
-use metrics_common::advice::{Adviser, LEAST_NS, Lasting, RULES};
+use metrics_common::advice::{LEAST_NS, LastingAdvice};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
-use super::list::{self, Said};
+use super::list;
 use crate::format;
 use crate::page::dom::{Dom, all};
 use crate::state::Keys;
@@ -20,10 +20,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 #[derive(Default)]
 struct Advice {
-    adviser: Adviser,
-    lasting: Lasting,
-    /// What each rule said last.
-    words: [Option<Said>; RULES.len()],
+    lasting: LastingAdvice,
     /// A judgement each second suffices.
     is_judged: bool,
 }
@@ -50,21 +47,8 @@ impl View for Advice {
         let open = all(&scene.dom.root, "#advice-list details[open]")?;
         let open = open.iter().filter_map(|own| own.get_attribute("data-rule"));
         let open: Vec<String> = open.collect();
-        let now_ns = scene.judged.time_unix_ns;
-        let judged = self.adviser.judge(scene.judged).advice;
-        self.lasting.add(now_ns, self.adviser.holds());
-        for advice in judged {
-            let place = RULES.iter().position(|own| own.slug == advice.rule);
-            if let Some(words) = place.and_then(|place| self.words.get_mut(place)) {
-                *words = Some(Said {
-                    advice,
-                    held_unix_ns: now_ns,
-                });
-            }
-        }
-        let said = self.lasting.said().zip(&self.words);
-        let said = said.filter_map(|(is_said, words)| words.as_ref().filter(|_| is_said));
-        let html = list::of(said, now_ns, &open);
+        self.lasting.judge(scene.judged);
+        let html = list::of(self.lasting.said(), scene.judged.time_unix_ns, &open);
         let window = format::window(scene.judged.interval_ns);
         scene.dom.set_text("advice-window", &window)?;
         for id in ["advice", "jump-advice"] {

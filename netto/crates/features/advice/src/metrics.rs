@@ -39,8 +39,9 @@ pub(crate) const METRICS: Catalogue = Catalogue {
     ..Catalogue::of(&[Family::gauge(
         "netto_advice_active",
         Unit::Flag,
-        "Whether a rule of advice has held for ten seconds, until it has not for five minutes, by its \
-         name in docs/ADVICE.md; absent where a figure that it needs is not known.",
+        "1 while a rule of advice (docs/ADVICE.md) is given, else 0. A rule is given once it has held \
+         for ten seconds, and is withdrawn once it has not held for five minutes. Absent where a figure \
+         that the rule needs is not known.",
         &["rule"],
         |inputs, out| {
             let Some(last) = inputs.totals.state::<LastSeconds>() else {

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
-use metrics_common::advice::{Adviser, Judgement, looked_at};
+use metrics_common::advice::{
+    Advice, Adviser, LastingAdvice, Unjudged, looked_at, silent_words, unjudged_words,
+};
 use metrics_common::{Info, Snapshot};
 use netto_feature::command::Command;
 use netto_questions::api::{Covered, Refusal, TextView, json};
@@ -21,19 +23,21 @@ pub(crate) const COMMAND: Command = Command {
     ask: |options| options,
 };
 
-#[derive(Default)]
 struct AdviceView {
     window: Window,
-    adviser: RefCell<Adviser>,
+    /// What the lines of a host that is looked at for longer say: they do not come and go with its load.
+    lasting: RefCell<LastingAdvice>,
     /// What a log covers.
     covered: Option<Covered>,
 }
 
-impl AdviceView {
-    fn judge(&self, length_ns: u64) -> (Snapshot, Judgement) {
-        let sum = self.window.sum(length_ns).unwrap_or_default();
-        let judgement = self.adviser.borrow_mut().judge(&sum);
-        (sum, judgement)
+impl Default for AdviceView {
+    fn default() -> Self {
+        AdviceView {
+            window: Window::default(),
+            lasting: RefCell::new(LastingAdvice::at_once()),
+            covered: None,
+        }
     }
 }
 
@@ -52,43 +56,45 @@ impl TextView for AdviceView {
     }
 
     fn text(&self, info: &Info, length_ns: u64) -> String {
-        let (sum, judgement) = self.judge(length_ns);
-        format!(
-            "netto advise · {}\n{}",
-            info.hostname,
-            text(&sum, &judgement)
-        )
+        let sum = self.window.sum(length_ns).unwrap_or_default();
+        let mut lasting = self.lasting.borrow_mut();
+        let unjudged = lasting.judge(&sum);
+        let text = text(&sum, lasting.said(), &unjudged);
+        format!("netto advise · {}\n{text}", info.hostname)
     }
 
     fn json(&self, _: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
-        let (sum, judgement) = self.judge(length_ns);
-        let covered = self.covered.unwrap_or_else(|| {
-            let mut covered = Covered::default();
-            covered.add(&sum);
-            covered
-        });
+        let sum = self.window.sum(length_ns).unwrap_or_default();
+        let judgement = Adviser::default().judge(&sum);
+        let in_window = || self.window.covered(length_ns);
+        let covered = self.covered.unwrap_or_else(in_window);
         json(&View { covered, judgement })
     }
 }
 
-fn text(sum: &Snapshot, judgement: &Judgement) -> String {
+fn text<'a>(
+    sum: &Snapshot,
+    said: impl Iterator<Item = (&'a Advice, u64)>,
+    unjudged: &[Unjudged],
+) -> String {
     let mut text = String::new();
-    for own in &judgement.advice {
+    for (own, held_unix_ns) in said {
+        let silent = silent_words(sum.time_unix_ns, held_unix_ns);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n{}\n  {}", own.name, own.evidence);
+        let _ = writeln!(text, "\n{}{silent}\n  {}", own.name, own.evidence);
         for command in &own.commands {
             let _ = writeln!(text, "  try   {command}");
         }
         let _ = writeln!(text, "  gain  {}\n  see   {}", own.gain_words(), own.link);
     }
-    if judgement.advice.is_empty() {
+    if text.is_empty() {
         let seconds = sum.interval_ns as f64 / 1e9;
         let _ = writeln!(
             text,
             "\nnothing to advise, by what was measured in {seconds:.1} s"
         );
     }
-    if let Some(words) = judgement.unjudged_words() {
+    if let Some(words) = unjudged_words(unjudged) {
         let _ = writeln!(text, "\n{words}");
     }
     text
@@ -121,6 +127,7 @@ mod tests {
         let json = view.json(&info, LENGTH_NS).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["advice"][0]["rule"], "conntrack-without-nat");
+        assert_eq!(json["intervals"], 1);
         view.clear();
         view.push(
             &info,
