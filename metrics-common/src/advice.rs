@@ -8,7 +8,7 @@ use crate::snapshot::Snapshot;
 
 mod adviser;
 mod commands;
-mod figures;
+pub(crate) mod figures;
 #[doc(hidden)]
 pub mod fixture;
 mod lasting;

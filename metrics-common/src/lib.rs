@@ -7,6 +7,7 @@
 //! * [`component`]: the one table of components; everything else derives from it.
 //! * [`advice`]: reasons for a large component, remedies, and rules that look at figures.
 //! * [`ownership`]: the part of an event that a stack of named functions belongs to.
+//! * [`anomalies`]: what left its usual values, when, and what moved with it.
 //! * [`info`]: the description of a host and of its measurement.
 //! * [`snapshot`]: one update.
 //! * [`sections`]: each instrument's part of an update.
@@ -25,6 +26,7 @@
 //! * [`missed`]: when missed events of probes matter.
 
 pub mod advice;
+pub mod anomalies;
 pub mod codec;
 pub mod compact;
 pub mod component;

@@ -78,12 +78,10 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
                 let breakdowns = features.iter().filter_map(|feature| feature.api.breakdown);
                 top::run(breakdowns.collect(), || match &args.replay {
                     Some(log) => Feed::replay(log, args.speed.unwrap_or(1.0)),
-                    None => live(
-                        features,
-                        config,
-                        args.connect.as_deref(),
-                        args.ca_file.as_deref(),
-                    ),
+                    None => {
+                        let at = (args.connect.as_deref(), args.ca_file.as_deref());
+                        live(features, config, at, false)
+                    }
                 })
             }),
         ),
@@ -227,10 +225,11 @@ fn run(
 fn live(
     features: &'static [Feature],
     config: &Config,
-    url: Option<&str>,
-    ca_file: Option<&Path>,
+    (url, ca_file): (Option<&str>, Option<&Path>),
+    wants_past: bool,
 ) -> anyhow::Result<Feed> {
-    Feed::live(url, ca_file, config.user_period, || begin(features, config))
+    let paced = (config.user_period, wants_past);
+    Feed::live(url, ca_file, paced, || begin(features, config))
 }
 
 fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::Result<()> {
@@ -251,8 +250,13 @@ fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::
     };
     let length_ns = args.seconds.unwrap_or(SHOWN_SECONDS) * 1_000_000_000;
     let (url, ca_file) = (args.connect.as_deref(), args.ca_file.as_deref());
-    let feed = live(features, config, url, ca_file)?;
     let mut view = (command.view)(matches);
+    let feed = live(
+        features,
+        config,
+        (url, ca_file),
+        view.wants_every_interval(),
+    )?;
     match watch::run(&feed, &mut *view, length_ns, form) {
         Err(error) if is_closed_pipe(&error) => Ok(()),
         shown => shown,

@@ -28,6 +28,11 @@ impl<'a> Figures<'a> {
         Figures { sum }
     }
 
+    /// The intervals themselves.
+    pub(crate) fn sum(&self) -> &'a Snapshot {
+        self.sum
+    }
+
     /// Its CPUs, by column.
     pub(super) fn cpus(&self) -> &'a [u32] {
         &self.sum.cpus
@@ -43,7 +48,7 @@ impl<'a> Figures<'a> {
         all.find(|own| own.name == name)
     }
 
-    fn traffic(&self) -> Option<&'a Traffic> {
+    pub(crate) fn traffic(&self) -> Option<&'a Traffic> {
         self.sum.sections.traffic.as_ref()
     }
 
@@ -52,12 +57,12 @@ impl<'a> Figures<'a> {
     }
 
     /// A count by second.
-    fn rate(&self, count: Option<u64>) -> f64 {
+    pub(crate) fn rate(&self, count: Option<u64>) -> f64 {
         known(count) / self.seconds()
     }
 
     /// CPU time by time of these components, as far as they are measured.
-    pub(super) fn worth(&self, slugs: &[&str]) -> f64 {
+    pub(crate) fn worth(&self, slugs: &[&str]) -> f64 {
         let rows = slugs.iter().filter_map(|slug| index_of(slug));
         let measured = rows.filter_map(|row| self.sum.total_ns(row));
         let all = measured.reduce(u64::saturating_add);
@@ -65,7 +70,7 @@ impl<'a> Figures<'a> {
     }
 
     /// The column with most of this row, and its share of that CPU's time.
-    fn most_of(&self, row: Option<&[u64]>) -> Option<(usize, f64)> {
+    pub(crate) fn most_of(&self, row: Option<&[u64]>) -> Option<(usize, f64)> {
         let (column, ns) = row?.iter().enumerate().max_by_key(|(_, ns)| **ns)?;
         Some((column, *ns as f64 / self.sum.interval_ns as f64))
     }
@@ -76,7 +81,7 @@ impl<'a> Figures<'a> {
     }
 
     /// The same of the part in ksoftirqd.
-    pub(super) fn ksoftirqd(&self) -> Option<(usize, f64)> {
+    pub(crate) fn ksoftirqd(&self) -> Option<(usize, f64)> {
         self.most_of(self.sum.cost().ksoftirqd_rx_ns.as_deref())
     }
 
@@ -99,7 +104,7 @@ impl<'a> Figures<'a> {
     }
 
     /// A count of the receive path by second: of the column with most, and of all.
-    pub(super) fn softnet(&self, count: SoftnetCount) -> Option<(usize, f64, f64)> {
+    pub(crate) fn softnet(&self, count: SoftnetCount) -> Option<(usize, f64, f64)> {
         let row = self.traffic()?.softnet_of(count)?;
         let (column, most) = row.iter().enumerate().max_by_key(|(_, count)| **count)?;
         let all = row.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
@@ -107,7 +112,7 @@ impl<'a> Figures<'a> {
     }
 
     /// Packets up the stack by second.
-    pub(super) fn packets(&self) -> f64 {
+    pub(crate) fn packets(&self) -> f64 {
         self.softnet(SoftnetCount::Packets)
             .map_or(f64::NAN, |(_, _, all)| all)
     }
@@ -118,12 +123,12 @@ impl<'a> Figures<'a> {
     }
 
     /// A count of a protocol by second.
-    pub(super) fn protocol(&self, count: ProtocolCount) -> f64 {
+    pub(crate) fn protocol(&self, count: ProtocolCount) -> f64 {
         self.rate(self.traffic().and_then(|own| own.protocol(count)))
     }
 
     /// A count of probes by second, if they counted all the time.
-    pub(super) fn work(&self, count: WorkCount) -> f64 {
+    pub(crate) fn work(&self, count: WorkCount) -> f64 {
         self.rate(whole_work(self.sum).and_then(|work| work.of(count)))
     }
 

@@ -144,6 +144,9 @@ pub const TABLE: &[Row] = &[
     root("advised::").statistics(
         "minutes, and shares of a quiet host; the rules' own tests have each figure and its mended twin",
     ),
+    root("anomalies::").quiet().long(
+        "minutes, as nothing is told in the first; metrics-common anomalies/tests.rs has each by seeds",
+    ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth, latency_talk,
-    loads, messages, stall, uring,
+    anomalies, bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth,
+    latency_talk, loads, messages, stall, uring,
 };
 
 /// No agent outlives this.
@@ -76,6 +76,11 @@ fn role(words: &[String]) -> Result<()> {
             go_on(|| loads::tcp_ticks(to, per_second))
         }
         ["udp-shared-sink", at] => go_on(|| loads::udp_shared_sink(at.parse()?)),
+        ["listen", at] => hold(TcpListener::bind(at)?),
+        ["connect-again", to] => {
+            let to = to.parse()?;
+            go_on(|| anomalies::connect_again(to))
+        }
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
         ["udp-copy", to, count, at_once] => {

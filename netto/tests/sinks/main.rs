@@ -19,6 +19,7 @@ mod endings;
 mod hammered;
 mod hostile;
 mod latency;
+mod listeners;
 mod log_file;
 mod log_kill;
 mod open_metrics;

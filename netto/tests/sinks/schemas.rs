@@ -7,7 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use jsonschema::Validator;
+use metrics_common::anomalies::fixture::Host;
+use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
+use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Missable, Snapshot, SplitBasis};
 use netto::features::FEATURES;
 use netto::run;
@@ -22,6 +25,8 @@ const RARE: &[&str] = &[
     // A disk that was full.
     "first_time_unix_ns",
     "last_time_unix_ns",
+    // An anomaly of ten minutes.
+    "usual_now",
 ];
 
 /// The made-up measurement on a kernel that tells more.
@@ -123,7 +128,30 @@ fn of_log(log: &str) -> Vec<NamedAnswer> {
     vec![
         ("report", said(&["report", "--format", "json", log])),
         ("diff", said(&["diff", "--format", "json", log, log])),
+        ("anomalies", said(&["anomalies", "--json", log])),
     ]
+}
+
+/// A log of two minutes with an anomaly, and what follows it.
+fn unusual() -> Vec<u8> {
+    let mut host = Host::new(1);
+    let mut log = LogBuilder::default();
+    let mut push = |message: ServerMessage| log.push(&message).expect("it fits");
+    push(ServerMessage::Hello(Box::new(info())));
+    for second in 0..120 {
+        (host.load, host.overflows) = match second {
+            80..90 => (10.0, 10),
+            _ => (0.5, 0),
+        };
+        for _ in 0..2 {
+            let mut snapshot = host.next_interval();
+            let none = vec![0; snapshot.cpus.len()];
+            let cost = snapshot.sections.cost.get_or_insert_default();
+            (cost.stacks_taken, cost.stacks_lost) = (none.clone(), none);
+            push(ServerMessage::Snapshot(Box::new(snapshot)));
+        }
+    }
+    log.finish()
 }
 
 /// The answers of all kinds of netto.
@@ -141,6 +169,7 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("latency", asked(daemon.address, "/api/v1/latency")));
     given.push(("flows", asked(daemon.address, "/api/v1/flows?sort=packets")));
     given.push(("advice", asked(daemon.address, "/api/v1/advice")));
+    given.push(("anomalies", asked(daemon.address, "/api/v1/anomalies")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -148,6 +177,7 @@ fn everything() -> Vec<NamedAnswer> {
         path.to_string_lossy().into_owned()
     };
     let dump = get(daemon.address, "/api/v1/dump", &[("Connection", "close")]);
+    given.extend(of_log(&log("unusual.log", unusual())));
     given.extend(of_log(&log("made-up.log", unchunked(&dump.body))));
     drop(daemon);
 

@@ -52,6 +52,7 @@ use netto_sys::peer::user_of;
 use netto_sys::privileges;
 
 mod access;
+mod follow;
 mod past;
 mod playback;
 mod profile;

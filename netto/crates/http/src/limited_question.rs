@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::{Info, Snapshot};
+use netto_metrics::prometheus::Metrics;
 use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
 use netto_questions::api::{Answer, Question, Refusal};
@@ -37,11 +38,15 @@ impl LimitedQuestion {
     pub async fn answer(
         &self,
         selection: Selection,
-        kept: &CollectorData,
+        (kept, metrics): (&CollectorData, &Metrics),
         info: Arc<Info>,
         from: Option<Peer>,
     ) -> Option<Result<Bytes, Refusal>> {
         Some(match self.question.answer {
+            // It takes as little as any other request, so it need not wait for its turn.
+            Answer::State { now, .. } => metrics
+                .of_states(|states| now(&selection, states, &info))
+                .map(Bytes::from),
             Answer::History(answer) => {
                 let make =
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
@@ -82,6 +87,9 @@ fn newest(recent: &Recent, last_ns: u64) -> impl Iterator<Item = Result<Snapshot
 mod tests {
     use metrics_common::fixture;
     use metrics_common::history::History;
+    use netto_metrics::State;
+    use netto_metrics::catalogue::Catalogue;
+    use netto_metrics::prometheus::Exported;
     use netto_pipeline::attention::Attention;
     use netto_pipeline::metrics_collector::Latest;
     use netto_pipeline::shared::Shared;
@@ -124,6 +132,36 @@ mod tests {
         }
     }
 
+    /// Keeps the number of intervals.
+    #[derive(Debug, Clone, Default)]
+    struct Count(u8);
+
+    impl State for Count {
+        fn add(&mut self, _: &Snapshot, _: &mut Snapshot) {
+            self.0 += 1;
+        }
+
+        fn copy(&self) -> Box<dyn State> {
+            Box::new(self.clone())
+        }
+    }
+
+    /// Metrics of three intervals, of which a feature keeps the number.
+    fn metrics() -> Metrics {
+        let counting = Catalogue {
+            state: Some(|| Box::<Count>::default()),
+            ..Catalogue::of(&[])
+        };
+        let info = Arc::new(fixture::info());
+        let exported = Exported {
+            catalogues: Arc::new([counting]),
+            ..Exported::default()
+        };
+        let metrics = Metrics::new(info.clone(), Default::default(), exported);
+        (1..=3).for_each(|own| metrics.add(info.clone(), &snapshot(own)));
+        metrics
+    }
+
     async fn answered(
         asked: &LimitedQuestion,
         query: &str,
@@ -131,7 +169,9 @@ mod tests {
     ) -> Option<Result<Bytes, Refusal>> {
         let selection = asked.question.parse(query, "").unwrap();
         let info = Arc::new(fixture::info());
-        asked.answer(selection, kept, info, None).await
+        asked
+            .answer(selection, (kept, &metrics()), info, None)
+            .await
     }
 
     #[actix_web::test]
@@ -153,6 +193,26 @@ mod tests {
         let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
         let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
         assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
+    }
+
+    #[actix_web::test]
+    async fn what_a_feature_keeps_of_all_intervals_is_found_by_its_type_without_snapshots_too() {
+        const COUNTED: Question = Question {
+            name: "counted",
+            keys: &[],
+            answer: Answer::State {
+                now: |_, states, _| {
+                    let count = states.iter().find_map(|own| own.downcast_ref::<Count>());
+                    Ok(vec![count.unwrap().0])
+                },
+                news: |_, _| None,
+            },
+        };
+        let mut kept = kept(0);
+        kept.recent = None;
+        let asked = LimitedQuestion::new(&COUNTED, FairQueue::new());
+        let answer = answered(&asked, "", &kept).await.unwrap().unwrap();
+        assert_eq!(answer, vec![3]);
     }
 
     #[actix_web::test]

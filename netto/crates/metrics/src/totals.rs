@@ -53,6 +53,12 @@ impl Totals {
         self.snapshots += 1;
     }
 
+    /// The states of all features.
+    pub fn states(&self) -> Vec<&dyn Any> {
+        let states = self.states.iter();
+        states.map(|state| &**state as &dyn Any).collect()
+    }
+
     /// A feature's state, by its type.
     pub fn state<S: State>(&self) -> Option<&S> {
         let mut states = self.states.iter();

@@ -1,6 +1,8 @@
 //! The interface of a feature to users: its part of a snapshot as JSON, its questions, and its
 //! views on a terminal. Server and terminal take a list of these and know no feature by name.
 
+use std::any::Any;
+
 use metrics_common::history::History;
 use metrics_common::{Availability, Info, Snapshot};
 use serde::Serialize;
@@ -65,8 +67,36 @@ pub enum Answer {
     Recent(fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>),
     /// The same added up: the section that has the question's name.
     Section,
+    /// What features keep of all intervals since netto's start, each found by its type. The answer
+    /// takes little time: it is computed for each request, while the next interval waits.
+    State {
+        /// What there is now.
+        now: fn(&Selection, &[&dyn Any], &Info) -> Result<Vec<u8>, Refusal>,
+        /// What is new, for those who go on listening (`follow`).
+        news: fn(&[&dyn Any], &Listened) -> Option<News>,
+    },
     /// The daemon's history.
     History(fn(&Selection, &History, &Info) -> Result<Vec<u8>, Refusal>),
+}
+
+/// What a listener has had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Listened {
+    /// [`News::until`] of its last line; 0 before the first.
+    pub until: u64,
+    /// Time since that line, nanoseconds.
+    pub quiet_ns: u64,
+    /// Whether it is to get a line even if nothing is new.
+    pub is_due: bool,
+}
+
+/// A line for a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// The number of the newest change in it.
+    pub until: u64,
+    /// JSON without a line break.
+    pub line: Vec<u8>,
 }
 
 /// Snapshots, decoded one by one.
@@ -272,6 +302,10 @@ pub trait TextView {
     /// # Errors
     /// Why the interval has nothing to show.
     fn push(&mut self, info: &Info, snapshot: Snapshot) -> Result<(), String>;
+    /// Whether it looks at each interval, of a log or a daemon's past too, instead of their sum.
+    fn wants_every_interval(&self) -> bool {
+        false
+    }
     /// Says what the only interval that was added covers: it is the sum of a log's.
     fn set_covered(&mut self, _: Covered) {}
     /// Drops earlier intervals, which the following ones do not continue.

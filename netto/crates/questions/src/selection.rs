@@ -41,6 +41,10 @@ pub struct Selection {
     pub to: Option<When>,
     /// How far back, nanoseconds before the end of the newest snapshot.
     pub last_ns: u64,
+    /// Whether the query says how far back.
+    pub has_last: bool,
+    /// Whether the client goes on listening for what is new.
+    pub follows: bool,
     /// Length of a row, seconds.
     pub step_seconds: Option<f64>,
     /// Most items listed individually; the rest is summed.
@@ -59,6 +63,8 @@ impl Default for Selection {
             from: None,
             to: None,
             last_ns: 60_000_000_000,
+            has_last: false,
+            follows: false,
             step_seconds: None,
             limit: 50,
             sort: Sort::Bytes,
@@ -118,7 +124,7 @@ impl When {
 
 impl Selection {
     /// Parses a query with these keys, some of `component`, `cpu`, `from`, `to`, `last`, `step`,
-    /// `limit`, `sort` and `format`. The HTTP header `accept` determines the format if the query does not.
+    /// `limit`, `sort`, `follow` and `format`. The HTTP header `accept` determines the format if the query does not.
     ///
     /// # Errors
     /// If any part is invalid.
@@ -143,7 +149,10 @@ impl Selection {
                 "cpu" => cpus.push(value.into_owned()),
                 "from" => selection.from = Some(when(key, &value)?),
                 "to" => selection.to = Some(when(key, &value)?),
-                "last" => selection.last_ns = last(&value)?,
+                "last" => {
+                    (selection.last_ns, selection.has_last) = (last(&value)?, true);
+                }
+                "follow" => selection.follows = follows(&value)?,
                 "step" => selection.step_seconds = Some(step(&value)?),
                 "limit" => selection.limit = limit(&value)?,
                 "sort" => selection.sort = sort(&value)?,
@@ -183,6 +192,17 @@ fn unknown(name: &str, subject: &str, keys: &[&str]) -> Complaint {
         "\"{}\" is nothing that one can ask of {subject}: {known}",
         shortened(name)
     ))
+}
+
+fn follows(text: &str) -> Result<bool, Complaint> {
+    match text {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        other => Err(Complaint(format!(
+            "follow is 1 or 0, not \"{}\"",
+            shortened(other)
+        ))),
+    }
 }
 
 fn form(text: &str) -> Result<Form, Complaint> {

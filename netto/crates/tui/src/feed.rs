@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use metrics_common::codec::ServerMessage;
+use metrics_common::log::LogReader;
 use metrics_common::{Info, Snapshot};
 
 use netto_client::{Connection, DEFAULT_URL, Daemon};
@@ -21,6 +22,8 @@ use netto_replay::recording::Recording;
 
 /// Most queued events.
 const MOST_WAITING: usize = 16;
+/// Where a daemon has its newest snapshots as a log.
+const PAST: &str = "/api/v1/dump";
 /// Pause before reconnecting to a daemon.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -33,6 +36,8 @@ pub enum Event {
     Jump,
     /// An interval.
     Snapshot(Box<Snapshot>),
+    /// One from before, for who wants a daemon's past.
+    Past(Box<Snapshot>),
     /// The connection to the daemon was lost, for this reason; it is retried.
     Lost(String),
     /// The end of the intervals, for this reason.
@@ -73,6 +78,25 @@ fn next_event(connection: &mut Connection) -> anyhow::Result<Event> {
     }
 }
 
+/// Tells the snapshots that a daemon still has, and returns the end of the last; one that plays a
+/// recording has none.
+fn tell_past(daemon: &Daemon, events: &SyncSender<Event>) -> Result<u64, ReceiverDropped> {
+    let mut last_unix_ns = 0;
+    let log = daemon.get(PAST).ok().map(LogReader::new);
+    for message in log.into_iter().flatten().flatten() {
+        match message {
+            Ok(ServerMessage::Hello(info)) => tell(events, Event::Info(info))?,
+            Ok(ServerMessage::Snapshot(snapshot)) => {
+                last_unix_ns = snapshot.time_unix_ns;
+                tell(events, Event::Past(snapshot))?;
+            }
+            // What is damaged or cut off is missing.
+            _ => {}
+        }
+    }
+    Ok(last_unix_ns)
+}
+
 impl Feed {
     fn start(
         controls: Option<Controls>,
@@ -94,23 +118,23 @@ impl Feed {
     }
 
     /// The daemon at this URL, or else the one of this host, or else a measurement by this process,
-    /// started by `measure`.
+    /// started by `measure`. `wants_past`: what a daemon still has of its past comes first.
     ///
     /// # Errors
     /// If there is none of these.
     pub fn live(
         url: Option<&str>,
         ca_file: Option<&Path>,
-        period: Duration,
+        (period, wants_past): (Duration, bool),
         measure: impl FnOnce() -> anyhow::Result<Begun>,
     ) -> anyhow::Result<Feed> {
         if let Some(url) = url {
             // A server may keep silent, and keys are answered meanwhile.
-            return Feed::follow(Daemon::at(url, ca_file)?, None);
+            return Feed::follow(Daemon::at(url, ca_file)?, None, wants_past);
         }
         let here = Daemon::at(DEFAULT_URL, None);
         match here.and_then(|daemon| daemon.connect().map(|found| (daemon, found))) {
-            Ok((daemon, connection)) => Feed::follow(daemon, Some(connection)),
+            Ok((daemon, connection)) => Feed::follow(daemon, Some(connection), wants_past),
             Err(absence) => {
                 let begun = measure().with_context(|| {
                     format!("{absence:#}, and this process cannot measure by itself")
@@ -121,20 +145,31 @@ impl Feed {
     }
 
     /// The intervals of a running daemon; without a first connection only [`Event::Lost`].
-    fn follow(daemon: Daemon, connection: Option<Connection>) -> anyhow::Result<Feed> {
+    fn follow(
+        daemon: Daemon,
+        connection: Option<Connection>,
+        wants_past: bool,
+    ) -> anyhow::Result<Feed> {
         Feed::start(None, move |events| {
             let mut connection = match connection.map_or_else(|| daemon.connect(), Ok) {
                 Ok(connection) => connection,
                 Err(reason) => return tell(&events, Event::Lost(format!("{reason:#}"))),
             };
+            // The connection is there already, so nothing is missing in between.
+            let mut told_unix_ns = match wants_past {
+                true => tell_past(&daemon, &events)?,
+                false => 0,
+            };
             loop {
                 let reason = loop {
                     match next_event(&mut connection) {
+                        Ok(Event::Snapshot(own)) if own.time_unix_ns <= told_unix_ns => {}
                         Ok(event) => tell(&events, event)?,
                         Err(reason) => break format!("{reason:#}"),
                     }
                 };
                 tell(&events, Event::Lost(reason))?;
+                told_unix_ns = 0;
                 connection = loop {
                     std::thread::sleep(RETRY);
                     match daemon.connect() {
@@ -243,7 +278,7 @@ mod tests {
 
     fn connected_to(server: &TcpListener) -> Feed {
         let url = format!("http://{}", server.local_addr().unwrap());
-        let feed = Feed::live(Some(&url), None, Duration::from_secs(1), || {
+        let feed = Feed::live(Some(&url), None, (Duration::from_secs(1), false), || {
             bail!("nothing is measured")
         });
         feed.unwrap()

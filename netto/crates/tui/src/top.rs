@@ -72,6 +72,7 @@ fn take(model: &mut Model, event: Event) {
     match event {
         Event::Info(info) => model.meet(*info),
         Event::Jump => model.forget(),
+        Event::Past(_) => {}
         Event::Snapshot(snapshot) => model.receive(&snapshot),
         Event::Lost(reason) => model.set_link(SourceState::Lost(reason)),
         Event::Ended(reason) => model.set_link(SourceState::Ended(reason)),

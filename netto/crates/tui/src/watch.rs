@@ -46,6 +46,12 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
                 view.clear();
                 continue;
             }
+            Ok(Event::Past(snapshot)) => {
+                let info = info.as_ref().context("an interval without a description")?;
+                view.push(info, *snapshot)
+                    .map_err(|reason| anyhow!(reason))?;
+                continue;
+            }
             Ok(Event::Snapshot(snapshot)) => *snapshot,
             Ok(Event::Lost(reason) | Event::Ended(reason)) => bail!("{reason}"),
             Err(RecvTimeoutError::Timeout) => {

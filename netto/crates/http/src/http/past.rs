@@ -6,11 +6,11 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use futures_util::stream;
 
-use super::State;
 use super::responses::{newest_info, not_ready, text};
+use super::{State, follow};
 use crate::admission::{BudgetShare, BudgetedBody, Visitor};
 use crate::dump;
-use netto_questions::api::Refusal;
+use netto_questions::api::{Answer, Refusal};
 
 /// The response to the query at this index of the list.
 pub(super) async fn answer(index: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
@@ -26,11 +26,15 @@ pub(super) async fn answer(index: usize, request: HttpRequest, state: Data<State
     if kept.latest.get().is_none() {
         return not_ready();
     }
+    if let (true, Answer::State { news, .. }) = (selection.follows, asked.question.answer) {
+        return follow::lines(news, &request, state);
+    }
     let content_type = selection.form.content_type();
     let visitor = request.conn_data::<Visitor>();
     let from = visitor.map(Visitor::peer);
     let info = newest_info(&state);
-    match asked.answer(selection, kept, info, from).await {
+    let sources = (kept, &state.wiring.metrics);
+    match asked.answer(selection, sources, info, from).await {
         Some(answer) => given(visitor, answer, content_type),
         None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
     }

@@ -53,6 +53,17 @@ async fn method_not_allowed() -> HttpResponse {
     response
 }
 
+/// All places of those who go on listening are taken.
+pub(super) fn no_dashboard(state: &State) -> HttpResponse {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!(
+            "all {} dashboards are taken; close one, or start netto with a larger --max-clients",
+            state.wiring.max_clients
+        ),
+    )
+}
+
 pub(super) fn not_ready() -> HttpResponse {
     text(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -12,7 +12,7 @@ use super::State;
 use super::access::from_own_page;
 use super::past;
 use super::profile::profile;
-use super::responses::{newest_info, not_found, not_ready, resource, text};
+use super::responses::{newest_info, no_dashboard, not_found, not_ready, resource, text};
 use crate::admission::Visitor;
 use crate::assets;
 use crate::gzip::Gzipped;
@@ -155,13 +155,7 @@ async fn websocket(
     actix_http::ws::handshake(request.head())?;
     let visitor = request.conn_data::<Visitor>();
     let Some(slot) = visitor.and_then(Visitor::open_dashboard) else {
-        return Ok(text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!(
-                "all {} dashboards are taken; close one, or start netto with a larger --max-clients",
-                state.wiring.max_clients
-            ),
-        ));
+        return Ok(no_dashboard(&state));
     };
     let payload = frames::checked(&request, payload).await?;
     let (response, session, messages) = actix_ws::handle(&request, payload)?;

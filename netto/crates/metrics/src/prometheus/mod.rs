@@ -3,6 +3,7 @@
 //! Scrapes do not reach the actor: the first scrape after a snapshot makes the page from a copy of
 //! the totals.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -194,6 +195,11 @@ impl Metrics {
     /// Adds an interval.
     pub fn add(&self, info: Arc<Info>, snapshot: &Snapshot) {
         self.shared.add(info, snapshot);
+    }
+
+    /// What an answer takes of the states of features. The next interval waits for it.
+    pub fn of_states<T>(&self, answer: impl FnOnce(&[&dyn Any]) -> T) -> T {
+        answer(&self.shared.newest().totals.states())
     }
 
     /// The metrics, written now and not kept.

@@ -1,11 +1,12 @@
-//! A feature's view of a log, such as `netto advise LOG`: the span as one interval, shown once.
+//! A feature's view of a log, such as `netto advise LOG`: the span as one interval, or each of its
+//! intervals, shown once.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 use jiff::tz::TimeZone;
-use metrics_common::Snapshot;
+use metrics_common::{Info, Sections, Snapshot};
 use netto_log::read::SeriesItem;
 use netto_questions::api::{Covered, TextView};
 use netto_questions::figures::plain_lines;
@@ -28,7 +29,7 @@ pub fn run(logs: &[PathBuf], span: &SpanArgs, is_json: bool, view: &mut dyn Text
         files: &files,
         span,
         cpus: None,
-        every_interval: false,
+        every_interval: view.wants_every_interval(),
     };
     let shown = shown(&source, &zone, is_json, view);
     match shown.and_then(|shown| Ok(io::stdout().lock().write_all(&shown)?)) {
@@ -45,23 +46,41 @@ fn shown(
     view: &mut dyn TextView,
 ) -> anyhow::Result<Vec<u8>> {
     let (mut info, mut sum, mut covered) = (None, None::<Snapshot>, Covered::default());
-    let mut add = |snapshot: Snapshot| match &mut sum {
-        Some(sum) => sum.add(&snapshot),
-        None => sum = Some(snapshot),
+    let is_each = view.wants_every_interval();
+    let mut add = |info: Option<&Info>, snapshot: Snapshot| {
+        let summed = match info.filter(|_| is_each) {
+            None => snapshot,
+            Some(info) => {
+                // What is added up of these is their time.
+                let time = Snapshot {
+                    sections: Sections::default(),
+                    cpus: Vec::new(),
+                    ..snapshot
+                };
+                view.push(info, snapshot)
+                    .map_err(|reason| anyhow!(reason))?;
+                time
+            }
+        };
+        match &mut sum {
+            Some(sum) => sum.add(&summed),
+            None => sum = Some(summed),
+        }
+        anyhow::Ok(())
     };
     let findings = source.for_each_or_digest(|entry| {
         match entry {
             SeriesItem::Described(now) => info = Some(now),
             SeriesItem::Interval(snapshot) => {
                 covered.add(&snapshot);
-                add(*snapshot);
+                add(info.as_deref(), *snapshot)?;
             }
             SeriesItem::Digest(digest) => {
                 let course = &digest.course;
                 for (end, length) in course.times_unix_ns.iter().zip(&course.intervals_ns) {
                     covered.add_time(*end, *length);
                 }
-                add(digest.sum);
+                add(info.as_deref(), digest.sum)?;
             }
             SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
         }
@@ -70,7 +89,9 @@ fn shown(
     warn(&findings);
     let (info, sum) = info.zip(sum).with_context(|| nothing_there(source, zone))?;
     let length_ns = sum.interval_ns;
-    view.push(&info, sum).map_err(|reason| anyhow!(reason))?;
+    if !is_each {
+        view.push(&info, sum).map_err(|reason| anyhow!(reason))?;
+    }
     view.set_covered(covered);
     if is_json {
         return Ok([view.json(&info, length_ns)?, vec![b'\n']].concat());

@@ -1,0 +1,227 @@
+//! Trouble made on purpose, on the real kernel: each is told once, begins within two intervals and ends
+//! when it is mended; and an ordinary load that changes, in which hardly anything is told.
+//!
+//! netto counts TCP in the network namespace of process 1. So it is one, of a PID namespace of its own, in
+//! the receiver's network namespace.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use metrics_common::random::SplitMix64;
+use nix::sched::{CloneFlags, setns};
+use serde_json::Value;
+
+use crate::child::{self, Owned};
+use crate::daemon;
+use crate::http;
+use crate::lab::{Namespace, Network};
+use crate::traffic::agent;
+use crate::trial::tests;
+
+tests! {
+    anomalies::each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends ["ip", "nft", "tc", "unshare"];
+    anomalies::an_ordinary_load_that_changes_has_one_at_most ["ip", "unshare"];
+}
+
+const NETTO_PORT: u16 = 10_880;
+const LISTENER: u16 = 6001;
+const SINK: u16 = 6002;
+const DATAGRAMS: u16 = 6003;
+/// The length of an interval, seconds.
+const INTERVAL: f64 = 0.5;
+/// What is made may take so long to be there, seconds.
+const MAKING: f64 = 0.2;
+/// How long what is made lasts.
+const LASTS: Duration = Duration::from_secs(10);
+/// What is usual is known by then.
+const WARM: Duration = Duration::from_secs(66);
+/// Says how many minutes of ordinary load there are (not `NETTO_…`, which only options are).
+const MINUTES: &str = "ORDINARY_MINUTES";
+
+/// A netto in a namespace.
+struct Inside<'a> {
+    at: &'a Namespace,
+    _netto: Owned,
+}
+
+impl<'a> Inside<'a> {
+    fn start(at: &'a Namespace) -> Result<Self> {
+        let mut command = at.command("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.arg(daemon::binary());
+        let port = NETTO_PORT.to_string();
+        let period = (INTERVAL * 1e3).to_string();
+        command.args(["run", "--port", &port, "--user-period", &period]);
+        let netto = Owned::start(&mut command)?;
+        let own = Inside { at, _netto: netto };
+        child::eventually(|| own.get("/readyz").map(drop))?;
+        Ok(own)
+    }
+
+    /// Asks it, from a thread that is in its namespace.
+    fn get(&self, path: &str) -> Result<http::Response> {
+        let namespace = File::open(format!("/run/netns/{}", self.at.name()))?;
+        let asking = || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).context("cannot go into the namespace")?;
+            http::get_ok((Ipv4Addr::LOCALHOST, NETTO_PORT).into(), path)
+        };
+        let asked = std::thread::scope(|scope| scope.spawn(asking).join());
+        asked.map_err(|_| anyhow!("who asks has panicked"))?
+    }
+
+    /// The anomalies of a metric.
+    fn told(&self, metric: &str) -> Result<Vec<Value>> {
+        let answer = self.get("/api/v1/anomalies")?.json()?;
+        let all = answer["anomalies"].as_array().context("no list")?;
+        let own = all.iter().filter(|own| own["metric"] == metric);
+        Ok(own.cloned().collect())
+    }
+
+    /// Makes trouble for a while, and mends it.
+    fn is_told<T>(&self, metric: &str, make: impl FnOnce() -> Result<T>) -> Result<()> {
+        ensure!(self.told(metric)?.is_empty(), "{metric} before it is made");
+        let (before, made) = (now()?, make()?);
+        let after = now()?;
+        std::thread::sleep(LASTS);
+        drop(made);
+        let mended = now()?;
+        let one = child::eventually(|| {
+            let told = self.told(metric)?;
+            let [own] = &told[..] else {
+                return Err(anyhow!("{metric}: {told:?}"));
+            };
+            ensure!(own.get("end_unix_seconds").is_some(), "it lasts: {own}");
+            Ok(own.clone())
+        })?;
+        println!("\n{one:#}");
+        let number = |name: &str| one[name].as_f64().context("no number");
+        let (begin, end) = (number("begin_unix_seconds")?, number("end_unix_seconds")?);
+        println!(
+            "{metric}: made at 0 s, begins at {:.2} s; mended at {:.2} s, ends at {:.2} s",
+            begin - before,
+            mended - before,
+            end - before
+        );
+        // An interval may have begun before.
+        ensure!(begin > before - INTERVAL - MAKING, "it begins too early");
+        ensure!(begin < after + 2.0 * INTERVAL + MAKING, "it begins late");
+        ensure!(end < mended + 4.0 * INTERVAL, "it ends late");
+        ensure!(one["spells"] == 1, "it came back");
+        Ok(())
+    }
+}
+
+fn now() -> Result<f64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
+}
+
+/// What mends when it is dropped.
+struct Mends<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Mends<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Connects again and again, and waits for no answer; with the queue full, each is dropped.
+pub fn connect_again(to: SocketAddr) -> Result<()> {
+    loop {
+        // A refusal is an answer, too.
+        let _ = TcpStream::connect_timeout(&to, Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> Result<()> {
+    let network = Network::direct()?;
+    let (left, right) = (&network.left, &network.right);
+    right.sysctl("net/core/somaxconn", "1")?;
+    let at = |to: IpAddr, port| SocketAddr::new(to, port).to_string();
+    let left_v4 = IpAddr::from([10, 77, 1, 1]);
+    let sink = agent(left, &["tcp-sink", &at(left_v4, SINK)])?;
+    let writer = agent(right, &["tcp-writes", &at(left_v4, SINK), "1000", "400"])?;
+    let netto = Inside::start(right)?;
+    std::thread::sleep(WARM);
+
+    netto.is_told("tcp-retransmits", || {
+        left.nft(&format!(
+            "add table inet loss; add chain inet loss in {{ type filter hook input priority 0; }};
+             add rule inet loss in tcp dport {SINK} numgen inc mod 10 == 0 drop"
+        ))?;
+        Ok(Mends(|| left.nft("delete table inet loss").unwrap_or(())))
+    })?;
+    // What follows would reach it, too.
+    drop((writer, sink));
+
+    let listener = at(network.right_v4, LISTENER);
+    netto.is_told("accept-queue-overflows", || {
+        let silent = agent(right, &["listen", &listener])?;
+        let connecting = agent(left, &["connect-again", &listener])?;
+        Ok([connecting, silent])
+    })?;
+
+    let datagrams = at(left_v4, DATAGRAMS);
+    let _sink = agent(left, &["udp-sink", &datagrams])?;
+    let _sender = agent(right, &["udp-paced", &datagrams, "1000", "0"])?;
+    std::thread::sleep(Duration::from_secs(10));
+    netto.is_told("packet-drops", || {
+        right.run("tc", "qdisc add dev lan root tbf rate 64kbit burst 1600 limit 1600")?;
+        Ok(Mends(|| drop(right.run("tc", "qdisc del dev lan root"))))
+    })?;
+    let named = netto.told("drops-for-lack-of-room")?;
+    ensure!(named.len() == 1, "by their reason: {named:?}");
+    let detail = named[0]["evidence"].as_str().context("no evidence")?;
+    ensure!(detail.contains("QDISC_DROP"), "{detail}");
+    Ok(())
+}
+
+/// One kind of load for some seconds.
+fn load(network: &Network, kind: u64) -> Result<Vec<Owned>> {
+    let to = |port| SocketAddr::new(network.right_v4, port).to_string();
+    let tcp = |words: &[&str]| -> Result<Vec<Owned>> {
+        let sink = agent(&network.right, &["tcp-sink", &to(SINK)])?;
+        Ok(vec![agent(&network.left, words)?, sink])
+    };
+    let stream = to(SINK);
+    match kind {
+        0 => Ok(Vec::new()),
+        1 => tcp(&["tcp-blast", &stream]),
+        2 => tcp(&["tcp-writes", &stream, "512", "2000"]),
+        3 => tcp(&["tcp-writes", &stream, "65536", "500"]),
+        4 => tcp(&["tcp-writes", &stream, "100", "20"]),
+        5 => {
+            let sink = agent(&network.right, &["udp-sink", &to(DATAGRAMS)])?;
+            let words = ["udp-paced", &to(DATAGRAMS), "3000", "0"];
+            Ok(vec![agent(&network.left, &words)?, sink])
+        }
+        6 => {
+            let listener = to(LISTENER);
+            let serving = agent(&network.right, &["answer-messages", &listener])?;
+            Ok(vec![agent(&network.left, &["ask-messages", &listener, "100000000"])?, serving])
+        }
+        _ => Ok(vec![agent(&network.right, &["connect-storm"])?]),
+    }
+}
+
+fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
+    let minutes = std::env::var(MINUTES).unwrap_or_else(|_| "5".to_owned());
+    let minutes: f64 = minutes.parse().context(MINUTES)?;
+    let network = Network::direct()?;
+    let netto = Inside::start(&network.right)?;
+    let mut random = SplitMix64(28);
+    let begun = Instant::now();
+    let mut changes = 0;
+    while begun.elapsed().as_secs_f64() < 60.0 * minutes {
+        let _first = load(&network, random.below(8))?;
+        let seconds = 3 + random.below(40);
+        std::thread::sleep(Duration::from_secs(seconds));
+        changes += 1;
+    }
+    let answer = netto.get("/api/v1/anomalies")?.json()?;
+    println!("\n{minutes} minutes, {changes} changes of load: {answer:#}");
+    ensure!(answer["begun"].as_u64() <= Some(1), "more than one was told");
+    Ok(())
+}
