@@ -17,6 +17,7 @@ pub const FEATURES: &[Feature] = &[
     netto_latency::FEATURE,
     netto_flows::FEATURE,
     netto_advice::FEATURE,
+    netto_health::FEATURE,
     netto_own::FEATURE,
 ];
 

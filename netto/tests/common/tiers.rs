@@ -144,6 +144,10 @@ pub const TABLE: &[Row] = &[
     root("advised::").statistics(
         "minutes, and shares of a quiet host; the rules' own tests have each figure and its mended twin",
     ),
+    root("health::a_host_").guest(),
+    root("balance::").long(
+        "minutes, and a real HAProxy; health:: has the weights, and score.rs of the feature each term",
+    ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),
