@@ -39,7 +39,7 @@ struct Command {
 ///
 /// # Errors
 /// The operating system's, or that the drive refuses.
-pub fn health_log(device: &Path) -> io::Result<[u8; LOG_BYTES]> {
+pub fn smart_log(device: &Path) -> io::Result<[u8; LOG_BYTES]> {
     let file = files::open(device)?;
     let mut page = [0_u8; LOG_BYTES];
     let dwords = (LOG_BYTES / 4 - 1) as u32;
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_command_is_as_long_as_the_kernels_and_what_is_no_drive_refuses() {
         assert_eq!(size_of::<Command>(), 72);
-        assert!(health_log(Path::new("/dev/null")).is_err());
-        assert!(health_log(Path::new("/nowhere")).is_err());
+        assert!(smart_log(Path::new("/dev/null")).is_err());
+        assert!(smart_log(Path::new("/nowhere")).is_err());
     }
 }

@@ -6,7 +6,7 @@
 
 use metrics_common::sections::Health;
 
-use super::score::{Side, device_times, hit_ratio};
+use super::figures::{Side, device_times, hit_ratio};
 
 /// What a metric is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

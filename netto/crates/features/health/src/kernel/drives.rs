@@ -32,7 +32,7 @@ fn read_from(roots: &Roots, devices: &Path) -> Reading {
     let mut reading = Reading::default();
     let mut reasons = Vec::new();
     for name in names_in(&roots.sys_root.join("class/nvme")) {
-        let drive = match nvme::health_log(&devices.join(&name)) {
+        let drive = match nvme::smart_log(&devices.join(&name)) {
             Ok(page) => smart::parse(&name, &page),
             Err(error) => {
                 reasons.push(format!("{name}: {error}"));
