@@ -1,5 +1,5 @@
 //! The compact form of snapshots, for pages: what each owner caused is a sum of all CPUs, which is all
-//! that a page shows of it, and was most of a message of many CPUs. Pure.
+//! that a page shows of it, and was most of a message of many CPUs. What no page reads is left out. Pure.
 
 use crate::snapshot::Snapshot;
 
@@ -9,6 +9,10 @@ pub fn compact(snapshot: &Snapshot) -> Snapshot {
     if let Some(owners) = &mut compact.sections.owners {
         owners.sum_over_cpus();
     }
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        compact.sections.health = None;
+    }
     compact
 }
 
@@ -17,6 +21,13 @@ mod tests {
     use super::*;
     use crate::codec::{self, ServerMessage};
     use crate::sections::{Caused, Owner, OwnerKind, Owners, Sections};
+
+    #[test]
+    fn a_page_gets_nothing_that_it_does_not_read() {
+        let mut snapshot = Snapshot::default();
+        snapshot.sections.health = Some(crate::fixture::health());
+        assert_eq!(compact(&snapshot), Snapshot::default());
+    }
 
     #[test]
     fn a_page_gets_what_each_owner_caused_on_all_cpus_together() {

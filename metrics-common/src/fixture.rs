@@ -4,6 +4,11 @@ use crate::codec::{self, ServerMessage};
 use crate::component::index_of;
 use crate::info::{Availability, ComponentInfo, Info, ProbeInfo};
 use crate::log::{Block, LogError};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::sections::{
+    BlockDevice, DriveHealth, Health, LinkHealth, MissingFigure, Pressure, Requests, TcpHealth,
+    Timed,
+};
 use crate::{COMPONENTS, Cost, CpuModes, Modes, OwnCost, Sections, Snapshot};
 
 /// A daemon on two CPUs that measures everything except power.
@@ -26,6 +31,74 @@ pub fn info() -> Info {
         power: Availability::missing("no RAPL"),
         instruments: Vec::new(),
         notes: Vec::new(),
+    }
+}
+
+/// The health of a host with a disk, a link and a drive, over a second.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn health() -> Health {
+    let timed = |count, queue_ns, service_ns| Timed {
+        count,
+        queue_ns,
+        service_ns,
+        errors: 0,
+    };
+    Health {
+        measured_ns: 1_000_000_000,
+        reference_ns: Some(1_000_000),
+        devices: vec![BlockDevice {
+            name: "sda".to_owned(),
+            class: "ssd".to_owned(),
+            reads: Requests {
+                count: 100,
+                bytes: 409_600,
+                whole_ns: 220_000_000,
+                timed: Some(timed(100, 20_000_000, 200_000_000)),
+            },
+            writes: Requests {
+                count: 10,
+                bytes: 40_960,
+                whole_ns: 42_000_000,
+                timed: Some(timed(10, 2_000_000, 40_000_000)),
+            },
+            outstanding_ns: 500_000_000,
+        }],
+        cache_lookups: Some(1_000),
+        pressure: ["cpu", "io", "memory"]
+            .map(|resource| Pressure {
+                resource: resource.to_owned(),
+                some_ns: 100_000_000,
+                full_ns: Some(0),
+            })
+            .into(),
+        tcp: Some(TcpHealth {
+            connections: 8,
+            rtt_ns: Some(100_000),
+            sent_segments: 10_000,
+            retransmitted: 1,
+            accept_queue: Some((1, 128)),
+        }),
+        links: vec![LinkHealth {
+            name: "eth0".to_owned(),
+            bits_per_second: Some(10_000_000_000),
+            tx_bytes: 1_000_000,
+            dropped: 0,
+            backlog_bytes: Some(12_500),
+            qdisc_dropped: 0,
+        }],
+        drives: vec![DriveHealth {
+            name: "nvme0".to_owned(),
+            wear_percent: Some(3),
+            media_errors: Some(0),
+            celsius: Some(41),
+            warning_celsius: Some(80),
+        }],
+        cpu_ratio: Some(0.25),
+        memory_ratio: Some(0.5),
+        missing: vec![MissingFigure {
+            figure: "smart".to_owned(),
+            reason: "sda: ATA drives are not asked".to_owned(),
+        }],
     }
 }
 

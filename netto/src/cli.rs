@@ -35,7 +35,7 @@ pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use prometheus::PrometheusArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
-pub use show::Show;
+pub use show::{Rank, Show, url_of};
 
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as
@@ -551,6 +551,10 @@ mod tests {
                 "how this host is measured",
             ),
             ("netto programs x.log --last 5m --to 14:30", "--last"),
+            (
+                "netto score db-1 --last 5m",
+                "--last does not go with hosts",
+            ),
             ("netto --log-level loud", "loud"),
         ] {
             let text = usage(line);

@@ -18,6 +18,7 @@ pub const FEATURES: &[Feature] = &[
     netto_flows::FEATURE,
     netto_advice::FEATURE,
     netto_anomalies::FEATURE,
+    netto_health::FEATURE,
     netto_own::FEATURE,
 ];
 

@@ -1,20 +1,23 @@
 //! Carries out a command of the user, and is where the measurement is plugged in.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{
-    self, Cli, Command, ConfigArgs, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Setting, Show,
+    self, Cli, Command, ConfigArgs, DemoArgs, Listed, LogLevel, MeasureArgs, Rank, Refusal,
+    Setting, Show,
 };
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
 use crate::daemon;
 use crate::inspect;
 use crate::telemetry;
+use netto_client::Daemon;
 use netto_demo::{self, Demo, Fleet};
+use netto_feature::command::HostAnswer;
 use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
 use netto_hooks::SHARED_HOOKS;
@@ -36,6 +39,8 @@ pub use netto_report::outcome::Outcome;
 
 /// What the command of a feature shows unless something else is asked for, seconds.
 const SHOWN_SECONDS: u64 = 5;
+/// The longest answer of a host that is compared with others.
+const MOST_ANSWER_BYTES: u64 = 1 << 20;
 
 /// Carries out what the user asks of a netto with these features.
 pub fn command(features: &'static [Feature], arguments: &[OsString]) -> Outcome {
@@ -85,7 +90,12 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
                 })
             }),
         ),
-        Some(Command::Show(given)) if !given.args.logs.is_empty() => return of_logs(given),
+        Some(Command::Show(given)) if !given.args.logs.is_empty() => {
+            return match given.hosts() {
+                Some((hosts, rank)) => of_hosts(given, &hosts, rank),
+                None => of_logs(given),
+            };
+        }
         Some(Command::Show(given)) => (
             Config::for_host(features, &given.args.measure),
             Box::new(|config| show(features, config, given)),
@@ -260,6 +270,42 @@ fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::
     match watch::run(&feed, &mut *view, length_ns, form) {
         Err(error) if is_closed_pipe(&error) => Ok(()),
         shown => shown,
+    }
+}
+
+/// Hosts that are compared by their answers, all of them asked at the same time.
+fn of_hosts(given: &Show, hosts: &[String], rank: Rank) -> Outcome {
+    let asked = |host: &String| {
+        let ca_file = given.args.ca_file.clone();
+        let (url, path) = (
+            cli::url_of(host),
+            format!(
+                "/api/v1/{}?last={}s",
+                given.command.name,
+                given.args.seconds.unwrap_or(SHOWN_SECONDS)
+            ),
+        );
+        std::thread::spawn(move || -> anyhow::Result<Vec<u8>> {
+            let mut body = Vec::new();
+            let answer = Daemon::at(&url, ca_file.as_deref())?.get(&path)?;
+            answer.take(MOST_ANSWER_BYTES).read_to_end(&mut body)?;
+            Ok(body)
+        })
+    };
+    let running: Vec<_> = hosts.iter().map(|host| (host, asked(host))).collect();
+    let answers = running.into_iter().map(|(host, thread)| HostAnswer {
+        host: host.clone(),
+        body: match thread.join() {
+            Ok(answer) => answer.map_err(|error| format!("{error:#}")),
+            Err(_) => Err("the question ended by a panic".to_owned()),
+        },
+    });
+    match rank(&answers.collect::<Vec<_>>(), given.args.json) {
+        Ok(text) => {
+            print(&text);
+            Outcome::Done
+        }
+        Err(error) => Outcome::Failed(anyhow::anyhow!(error)),
     }
 }
 

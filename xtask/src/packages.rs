@@ -99,6 +99,8 @@ pub const TEST: &[Need] = &[
 pub const LONG_TEST: &[Need] = &[
     program("bpftrace", "bpftrace", "a plain script beside netto"),
     program("tcpreplay", "tcpreplay", "another sender beside netto's"),
+    program("haproxy", "haproxy", "a load balancer that asks for scores"),
+    program("mkfs.ext4", "e2fsprogs", "disks of the tests' own"),
 ];
 
 /// To test netto on other kernels, in virtual machines.

@@ -31,6 +31,11 @@ pub use flows::{
     Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, HostName, MOST_CONVERSATIONS,
     MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use health::{
+    BlockDevice, DriveHealth, LinkHealth, MOST_OF_HEALTH, MissingFigure, Pressure, Requests,
+    TcpHealth, Timed,
+};
 pub use intruders::{Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
@@ -219,6 +224,8 @@ sections! {
     flows: Flows,
     /// How the host is set up, as far as advice depends on it.
     advice: Setup,
+    /// The host's health, which the page does not read.
+    #[cfg(not(target_arch = "wasm32"))] health: Health,
     /// What netto itself costs.
     own: OwnCost,
     /// What the example feature found.

@@ -37,11 +37,13 @@ pub enum OwnPart {
     Latency,
     /// Counting packets to their flows.
     Flows,
+    /// Timing requests of block devices, and counting reads.
+    Health,
 }
 
 impl OwnPart {
     /// All parts, in the order of the rows of [`OwnCost::taken_ns`].
-    pub const ALL: [OwnPart; 13] = [
+    pub const ALL: [OwnPart; 14] = [
         OwnPart::Softirqs,
         OwnPart::Sends,
         OwnPart::Receives,
@@ -55,6 +57,7 @@ impl OwnPart {
         OwnPart::Traffic,
         OwnPart::Latency,
         OwnPart::Flows,
+        OwnPart::Health,
     ];
 
     /// Stable name for machines.
@@ -73,6 +76,7 @@ impl OwnPart {
             OwnPart::Traffic => "traffic",
             OwnPart::Latency => "latency",
             OwnPart::Flows => "flows",
+            OwnPart::Health => "health",
         }
     }
 
@@ -92,6 +96,7 @@ impl OwnPart {
             OwnPart::Traffic => "Traffic",
             OwnPart::Latency => "Latency",
             OwnPart::Flows => "Flows",
+            OwnPart::Health => "Health",
         }
     }
 
@@ -113,6 +118,7 @@ impl OwnPart {
             OwnPart::Traffic => "Probes at messages of sockets and at polls.",
             OwnPart::Latency => "Probes at the points where latencies of packets are taken.",
             OwnPart::Flows => "Programs at interfaces that count packets to their flows.",
+            OwnPart::Health => "Probes at requests of block devices and at reads of files.",
         }
     }
 
@@ -125,6 +131,7 @@ impl OwnPart {
             OwnPart::Traffic => "traffic",
             OwnPart::Latency => "latency",
             OwnPart::Flows => "flows",
+            OwnPart::Health => "health",
             _ => "cost",
         }
     }

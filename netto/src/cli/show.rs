@@ -7,8 +7,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use super::{EXIT_CODES, MeasureArgs};
-use netto_feature::command;
+use netto_feature::command::{self, HostAnswer};
 use netto_feature::instruments::Feature;
+use netto_questions::values::UNIX;
 use netto_report::span::SpanArgs;
 
 /// Options that do not go with a log, and what each says. Of variables and the configuration file,
@@ -23,6 +24,8 @@ const NOT_OF_LOGS: [(&str, &str, &str); 8] = [
     ("method", "--method", "how this host is measured"),
     ("sampler", "--sampler", "how this host is measured"),
 ];
+/// Those of them that hosts take.
+const OF_HOSTS: [&str; 2] = ["ca_file", "seconds"];
 /// What chooses a part of a log.
 const OF_LOGS: [(&str, &str); 3] = [("from", "--from"), ("to", "--to"), ("last", "--last")];
 
@@ -30,7 +33,7 @@ const OF_LOGS: [(&str, &str); 3] = [("from", "--from"), ("to", "--to"), ("last",
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShowArgs {
     /// Logs of one host to look at instead, in any order: the whole of them, or what --from, --to
-    /// and --last choose, is shown once
+    /// and --last choose, is shown once. `netto score` takes hosts, too, which it ranks
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
     /// Which part of the logs.
@@ -73,6 +76,31 @@ pub struct Show {
     pub matches: ArgMatches,
 }
 
+/// How a command compares hosts.
+pub type Rank = fn(&[HostAnswer], bool) -> Result<String, String>;
+
+impl Show {
+    /// The hosts that are named instead of logs, if this command compares hosts: what is an address, and
+    /// what is no file.
+    pub fn hosts(&self) -> Option<(Vec<String>, Rank)> {
+        let rank = self.command.hosts?;
+        let named = self.args.logs.iter().map(|own| {
+            let name = own.to_str()?;
+            (name.contains("://") || name.starts_with(UNIX) || !own.exists())
+                .then(|| name.to_owned())
+        });
+        Some((named.collect::<Option<_>>()?, rank))
+    }
+}
+
+/// The address of a host that may be given by its name alone.
+pub fn url_of(host: &str) -> String {
+    match host.contains("://") || host.starts_with(UNIX) {
+        true => host.to_owned(),
+        false => format!("http://{host}"),
+    }
+}
+
 impl std::fmt::Debug for Show {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Show").field(&self.matches).finish()
@@ -90,16 +118,33 @@ impl Show {
             Some((commands.find(|own| own.name == name)?, own))
         });
         own.map(|(command, own)| {
-            let args = ShowArgs::from_arg_matches(own)?;
-            refuse_what_does_not_go_together(&args, command.name, own)?;
-            Ok(Show {
-                args,
+            let show = Show {
+                args: ShowArgs::from_arg_matches(own)?,
                 command,
                 matches: own.clone(),
-            })
+            };
+            match show.hosts().filter(|(hosts, _)| !hosts.is_empty()) {
+                Some(_) => refuse_what_hosts_do_not_take(own)?,
+                None => refuse_what_does_not_go_together(&show.args, command.name, own)?,
+            }
+            Ok(show)
         })
         .transpose()
     }
+}
+
+/// Hosts are asked for what they say of the last seconds.
+fn refuse_what_hosts_do_not_take(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let of_one = NOT_OF_LOGS.iter().map(|(id, option, _)| (*id, *option));
+    let mut all = of_one
+        .chain(OF_LOGS)
+        .filter(|(id, _)| !OF_HOSTS.contains(id));
+    all.find(|(id, _)| is_typed(id)).map_or(Ok(()), |(_, option)| {
+        let text = format!("{option} does not go with hosts, which are asked for their last seconds\n\ntip: leave it out; \
+                 --seconds says how many");
+        Err(clap::Error::raw(ErrorKind::ArgumentConflict, text))
+    })
 }
 
 /// Options of logs go with logs, and those of live data without.

@@ -147,6 +147,10 @@ pub const TABLE: &[Row] = &[
     root("anomalies::").quiet().long(
         "minutes, as nothing is told in the first; metrics-common anomalies/tests.rs has each by seeds",
     ),
+    root("health::a_host_").guest(),
+    root("balance::").long(
+        "minutes, and a real HAProxy; health:: has the weights, and score.rs of the feature each term",
+    ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
     root("idle::").long(KNOWN_COST).guest(),

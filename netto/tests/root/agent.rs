@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    anomalies, bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth,
+    anomalies, balance, bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth,
     latency_talk, loads, messages, stall, uring,
 };
 
@@ -108,6 +108,15 @@ fn role(words: &[String]) -> Result<()> {
             go_on(|| latency_depth::read_late(at.parse()?, rest))
         }
         ["ask-late", to, turns] => latency_talk::ask_late(to.parse()?, turns.parse()?),
+        ["store", file, at, name] => {
+            end_with_owner();
+            balance::serve(file, at.parse()?, name)
+        }
+        ["ask-stores", to] => {
+            end_with_owner();
+            balance::ask(to.parse()?)
+        }
+        ["told", at] => balance::print_told(at.parse()?),
         ["connect-storm"] => go_on(loads::connect_storm),
         ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),

@@ -23,6 +23,7 @@ mod counting_around;
 mod counting_times;
 mod cpus;
 mod daemon;
+mod disks;
 mod flows;
 mod follow;
 mod groups;
@@ -57,7 +58,7 @@ suites! {
     latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
     owners, truth, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
-    synth, synth_memory, intruders, advice, advice_scenes, anomalies, stall, browser, fleet,
+    synth, synth_memory, intruders, advice, advice_scenes, anomalies, health, balance, stall, browser, fleet,
 }
 
 use std::process::ExitCode;

@@ -236,7 +236,10 @@ fn is_missing(line: &str) -> bool {
 #[test]
 fn every_command_of_the_pages_runs() {
     let folder = folder();
-    let daemon = Process::start("", "--cpus 2 --user-period 100 --flows eth0 --latency");
+    let daemon = Process::start(
+        "",
+        "--cpus 2 --user-period 100 --flows eth0 --latency --health",
+    );
     daemon.warm_up();
     let (mut wrong, mut used, mut count) = (String::new(), BTreeSet::new(), 0);
     for (page, text) in pages() {

@@ -170,6 +170,8 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("flows", asked(daemon.address, "/api/v1/flows?sort=packets")));
     given.push(("advice", asked(daemon.address, "/api/v1/advice")));
     given.push(("anomalies", asked(daemon.address, "/api/v1/anomalies")));
+    given.push(("score", asked(daemon.address, "/api/v1/score")));
+    given.push(("orca", asked(daemon.address, "/api/v1/orca")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -181,7 +183,10 @@ fn everything() -> Vec<NamedAnswer> {
     given.extend(of_log(&log("made-up.log", unchunked(&dump.body))));
     drop(daemon);
 
-    let demo = Process::start("", "--cpus 4 --user-period 50 --latency --flows eth0");
+    let demo = Process::start(
+        "",
+        "--cpus 4 --user-period 50 --latency --flows eth0 --health",
+    );
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
@@ -190,6 +195,8 @@ fn everything() -> Vec<NamedAnswer> {
     given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
     given.push(("flows", asked(demo.address, "/api/v1/flows?last=1s")));
     given.push(("advice", asked(demo.address, "/api/v1/advice?last=1s")));
+    given.push(("score", asked(demo.address, "/api/v1/score?last=1s")));
+    given.push(("orca", asked(demo.address, "/api/v1/orca?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));
     given.extend(of_log(&path));

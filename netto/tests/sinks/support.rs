@@ -120,6 +120,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             latency: Some(work::latency()),
             flows: Some(work::flows()),
             advice: Some(work::setup()),
+            health: Some(fixture::health()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,
                 system_ns: 500_000,

@@ -28,6 +28,7 @@ mod rules;
 pub mod sampler;
 pub mod sampling_windows;
 pub mod shares;
+pub mod sock_diag;
 pub mod symbols;
 pub mod tagged;
 pub mod unsampled;

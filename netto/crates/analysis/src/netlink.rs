@@ -28,6 +28,8 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_GETTFILTER: u16 = 46;
 const RTM_NEWNSID: u16 = 88;
@@ -45,6 +47,10 @@ const IFLA_XDP: u16 = 43;
 /// Numbers of programs: of the only one, or by mode.
 const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;
 const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_QUEUE: u16 = 3;
+/// `TC_H_ROOT`: the queueing discipline of an interface itself, which sums up those below it.
+const TC_ROOT: u32 = 0xffff_ffff;
 const TCA_BPF_ID: u16 = 11;
 /// `TC_H_CLSACT` with the filters of what comes in and of what goes out.
 const TC_INGRESS: u32 = 0xffff_fff2;
@@ -80,6 +86,8 @@ pub enum Request {
         /// Whether those for what goes out.
         are_egress: bool,
     },
+    /// The queueing disciplines of all interfaces.
+    Qdiscs,
     /// The neighbours of all interfaces.
     Neighbours,
     /// The id in this network namespace of the namespace of this process.
@@ -116,6 +124,10 @@ impl Request {
                 body[4..8].copy_from_slice(&interface.to_ne_bytes());
                 body[12..16].copy_from_slice(&parent.to_ne_bytes());
                 (RTM_GETTFILTER, NLM_F_DUMP)
+            }
+            Request::Qdiscs => {
+                body.resize(FILTER_BYTES, 0);
+                (RTM_GETQDISC, NLM_F_DUMP)
             }
             Request::Neighbours => {
                 body.resize(NEIGHBOUR_BYTES, 0);
@@ -168,6 +180,17 @@ pub struct Link {
     pub xdp_programs: Vec<u32>,
 }
 
+/// The queue of an interface's queueing discipline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Qdisc {
+    /// Index of the interface.
+    pub interface: u32,
+    /// Bytes that wait in it.
+    pub backlog_bytes: u32,
+    /// Packets that it dropped since it is there.
+    pub dropped: u32,
+}
+
 /// A host on the same network, whose Ethernet address is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
@@ -190,6 +213,8 @@ pub enum Message {
     Namespace(Option<i32>),
     /// A filter's BPF program, by its number.
     Filter(u32),
+    /// The queueing discipline of an interface.
+    Qdisc(Qdisc),
     /// A neighbour.
     Neighbour(Neighbour),
     /// A refusal with this errno.
@@ -265,6 +290,7 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
             };
             program().map_or(Message::Other, Message::Filter)
         }
+        RTM_NEWQDISC => qdisc(body)?.map_or(Message::Other, Message::Qdisc),
         RTM_NEWNEIGH => neighbour(body)?.map_or(Message::Other, Message::Neighbour),
         RTM_NEWNSID => {
             let mut all = Attributes(body.get(GENERAL_BYTES..)?).flatten();
@@ -273,6 +299,24 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
         }
         _ => Message::Other,
     })
+}
+
+/// `Some(None)` if it is within another one, or does not count.
+fn qdisc(body: &[u8]) -> Option<Option<Qdisc>> {
+    let (interface, parent) = (word(body, 4)?, word(body, 12)?);
+    let attributes = body.get(FILTER_BYTES..)?;
+    let queue = || {
+        let all = Attributes(attributes).flatten();
+        let (_, counts) = all.into_iter().find(|(kind, _)| *kind == TCA_STATS2)?;
+        let mut counts = Attributes(counts).flatten();
+        let (_, queue) = counts.find(|(kind, _)| *kind == TCA_STATS_QUEUE)?;
+        Some(Qdisc {
+            interface,
+            backlog_bytes: word(queue, 4)?,
+            dropped: word(queue, 8)?,
+        })
+    };
+    Some(queue().filter(|_| parent == TC_ROOT))
 }
 
 /// `Some(None)` if its address is not known, or is not one of Ethernet.

@@ -21,4 +21,19 @@ pub struct Command {
     pub view: fn(&ArgMatches) -> Box<dyn TextView>,
     /// Asks the feature to measure, where the command measures by itself.
     pub ask: fn(FeatureOptions) -> FeatureOptions,
+    /// Compares hosts that are named instead of logs, by their answers to the question of the command's
+    /// name, as text or as JSON; `None`: it is of one host.
+    ///
+    /// # Errors
+    /// Why they cannot be compared.
+    pub hosts: Option<fn(&[HostAnswer], bool) -> Result<String, String>>,
+}
+
+/// The answer of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostAnswer {
+    /// Its name as it was given.
+    pub host: String,
+    /// The answer, or why there is none.
+    pub body: Result<Vec<u8>, String>,
 }

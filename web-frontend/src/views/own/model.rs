@@ -111,7 +111,9 @@ fn method(info: &Info, part: OwnPart) -> String {
         OwnPart::Receives => "rx_syscall",
         OwnPart::LocalIpc => "local_ipc",
         OwnPart::Sampler => return info.sampler.clone().unwrap_or_default(),
-        OwnPart::Drops | OwnPart::Traffic | OwnPart::Owners => return "tp_btf".to_owned(),
+        OwnPart::Drops | OwnPart::Traffic | OwnPart::Owners | OwnPart::Health => {
+            return "tp_btf".to_owned();
+        }
         OwnPart::Switches
         | OwnPart::Interrupts
         | OwnPart::Daemon

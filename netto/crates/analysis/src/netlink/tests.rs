@@ -302,3 +302,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn queues_are_told_of_the_disciplines_of_interfaces_and_not_of_those_within_them() {
+    let queue = |parent: u32, backlog: u32, dropped: u32| {
+        let mut body = vec![0; FILTER_BYTES];
+        body[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        body[12..16].copy_from_slice(&parent.to_ne_bytes());
+        let words = [3, backlog, dropped, 0, 0].map(u32::to_ne_bytes).concat();
+        let counts = attribute(TCA_STATS_QUEUE, &words);
+        body.extend(attribute(TCA_STATS2 | 0x8000, &counts));
+        encoded(RTM_NEWQDISC, 0, 1, &body)
+    };
+    let both = [queue(TC_ROOT, 1_500, 2), queue(0x8001_0001, 9, 9)].concat();
+    let both: Vec<Message> = messages(&both).map(|own| own.unwrap().message).collect();
+    let root = Qdisc {
+        interface: 7,
+        backlog_bytes: 1_500,
+        dropped: 2,
+    };
+    assert_eq!(both, [Message::Qdisc(root), Message::Other]);
+    let asked = Request::Qdiscs.encode(1);
+    assert_eq!((half(&asked, 4), asked.len()), (Some(RTM_GETQDISC), 36));
+}

@@ -21,6 +21,7 @@ pub(crate) const COMMAND: Command = Command {
     arguments: |command| command,
     view: |_| Box::new(AdviceView::default()),
     ask: |options| options,
+    hosts: None,
 };
 
 struct AdviceView {

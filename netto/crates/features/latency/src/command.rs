@@ -20,6 +20,7 @@ pub(crate) const COMMAND: Command = Command {
         let request = options.of::<Request>(name).cloned().unwrap_or_default();
         options.with(name, request)
     },
+    hosts: None,
 };
 
 /// Arguments that no other command of this kind has.

@@ -40,9 +40,10 @@ impl Overhead {
         let user_ns = interval_ns / 800 + cpus as u64 * 3_000;
         let system_ns = interval_ns / 900;
         let mut taken_ns = vec![Some(vec![0; cpus]); OwnPart::ALL.len()];
-        // As on a host without latencies and flows; the last rows.
+        // As on a host without latencies, flows and health; the last rows.
         taken_ns[OwnPart::Latency as usize] = None;
         taken_ns[OwnPart::Flows as usize] = None;
+        taken_ns[OwnPart::Health as usize] = None;
         let mut sampling_hz = vec![0; cpus];
         for cpu in 0..cpus {
             let mut parts = parts_of(work, cpu, stacks);

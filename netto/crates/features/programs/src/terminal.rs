@@ -18,4 +18,5 @@ pub(crate) const COMMAND: Command = Command {
         Box::new(view)
     },
     ask: |options| options,
+    hosts: None,
 };

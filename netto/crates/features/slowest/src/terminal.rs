@@ -19,4 +19,5 @@ pub(crate) const COMMAND: Command = Command {
         Box::new(view)
     },
     ask: |options| options,
+    hosts: None,
 };

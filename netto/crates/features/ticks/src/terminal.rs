@@ -20,6 +20,7 @@ pub(crate) const COMMAND: Command = Command {
         }))
     },
     ask: |options| options,
+    hosts: None,
 };
 
 /// Arguments of the command.

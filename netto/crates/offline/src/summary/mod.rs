@@ -7,8 +7,8 @@
 
 mod components;
 mod headline;
-mod health;
 mod quantiles;
+mod soundness;
 mod stretch;
 mod timeline;
 
@@ -20,12 +20,12 @@ use serde::Serialize;
 
 pub use components::{ComponentSummary, Measured, Outcome, Table};
 pub use headline::{CpuSummary, Headline, MOST_CPUS, Peak, PowerSummary, Spread, Strip};
-pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
+pub use soundness::{Gaps, Losses, Missed, OwnSummary, Unwritten};
 pub use stretch::Stretch;
 pub use timeline::{Step, Timeline};
 
 use self::headline::Subject;
-use self::health::Health;
+use self::soundness::Soundness;
 
 /// Most notes kept.
 const MOST_NOTES: usize = 50;
@@ -92,7 +92,7 @@ pub struct Summary {
 pub struct Summarizer {
     subject: Subject,
     table: Table,
-    health: Health,
+    soundness: Soundness,
     covered: Covered,
     info: Option<Arc<Info>>,
     notes: Vec<String>,
@@ -104,7 +104,7 @@ impl Summarizer {
         Summarizer {
             subject: Subject::of(slug),
             table: Table::default(),
-            health: Health::default(),
+            soundness: Soundness::default(),
             covered: Covered::default(),
             info: None,
             notes: Vec::new(),
@@ -114,7 +114,7 @@ impl Summarizer {
     /// Sets the meaning of the rows of the following intervals.
     pub fn describe(&mut self, info: &Arc<Info>) {
         self.table.describe(info);
-        self.health.describe(info);
+        self.soundness.describe(info);
         self.subject.describe(&self.table);
         for note in &info.notes {
             if self.notes.len() < MOST_NOTES && !self.notes.contains(note) {
@@ -126,7 +126,7 @@ impl Summarizer {
 
     /// Records missing snapshots.
     pub fn missing(&mut self, gap: &Gap) {
-        self.health.missing(gap);
+        self.soundness.missing(gap);
     }
 
     /// Adds an interval, or the sum of several: a [`Snapshot`](metrics_common::Snapshot) or a
@@ -155,7 +155,7 @@ impl Summarizer {
         covered.measured_ns = covered.measured_ns.saturating_add(sum.interval_ns);
         covered.capacity_ns = covered.capacity_ns.saturating_add(sum.capacity_ns());
         self.table.add(stretch);
-        self.health.add(stretch);
+        self.soundness.add(stretch);
         self.subject.add(stretch);
     }
 
@@ -173,7 +173,7 @@ impl Summarizer {
         let found = self
             .subject
             .finish(&self.table, &info, &components, span_ns);
-        let (gaps, losses, own) = self.health.finish();
+        let (gaps, losses, own) = self.soundness.finish();
         let summary = Summary {
             host: Host {
                 hostname: info.hostname.clone(),

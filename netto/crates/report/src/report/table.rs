@@ -48,7 +48,7 @@ pub(super) fn text(
     page.components();
     page.places();
     page.costs();
-    page.health(findings);
+    page.soundness(findings);
     page.absent();
     page.text
 }
@@ -297,7 +297,7 @@ impl Page<'_> {
         self.line(&format!("{:18}{own}", "netto itself"));
     }
 
-    fn health(&mut self, findings: &Findings) {
+    fn soundness(&mut self, findings: &Findings) {
         let losses = &self.summary.losses;
         let all = losses.stacks_taken.saturating_add(losses.stacks_lost);
         let mut lost = format!("{} of {}", count(losses.stacks_lost), count(all));

@@ -87,7 +87,7 @@ pub struct OwnSummary {
 
 /// Collects all of these.
 #[derive(Debug, Clone, Default)]
-pub struct Health {
+pub struct Soundness {
     gaps: Gaps,
     losses: Losses,
     own: OwnSummary,
@@ -100,7 +100,7 @@ pub struct Health {
     last_end_unix_ns: Option<u64>,
 }
 
-impl Health {
+impl Soundness {
     /// Sets the description of the following intervals.
     pub fn describe(&mut self, info: &Info) {
         let is_other = self.run.is_some_and(|run| run != info.started_unix_ns);
@@ -212,7 +212,7 @@ impl Health {
 
     /// The results; no cost of netto if it is unknown.
     pub fn finish(self) -> (Gaps, Losses, Option<OwnSummary>) {
-        let Health {
+        let Soundness {
             gaps,
             losses,
             mut own,

@@ -1,0 +1,361 @@
+//! The host's health: what a score of it and the choice between hosts depend on. Storage, page cache,
+//! connections, interfaces, drives, pressure.
+//!
+//! Counts are of the interval, and add up; everything else is as it was read last. What is not known
+//! is absent, and [`Health::missing`] says why. The page does not read it.
+
+use serde::{Deserialize, Serialize};
+
+use super::columns::Columns;
+use super::recorded::Recorded;
+use super::section::Section;
+use crate::packed::Damaged;
+
+/// Most block devices, interfaces, drives, resources and missing figures, each.
+pub const MOST_OF_HEALTH: usize = 16;
+
+/// The host's health in the interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// For how much time counts stand, nanoseconds.
+    pub measured_ns: u64,
+    /// The expected time that gets the full score, if one was configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_ns: Option<u64>,
+    /// The block devices that the score is about.
+    pub devices: Vec<BlockDevice>,
+    /// Times that reads looked into the page cache, for files of these devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_lookups: Option<u64>,
+    /// Time in which tasks waited for a resource.
+    pub pressure: Vec<Pressure>,
+    /// TCP's connections and listening sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpHealth>,
+    /// Interfaces that are up, without loopback.
+    pub links: Vec<LinkHealth>,
+    /// Drives that tell of themselves.
+    pub drives: Vec<DriveHealth>,
+    /// Share of the CPUs' time that is not idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ratio: Option<f64>,
+    /// Share of memory that is not available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ratio: Option<f64>,
+    /// What is not known here, and why.
+    pub missing: Vec<MissingFigure>,
+}
+
+/// A block device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockDevice {
+    /// Its name.
+    pub name: String,
+    /// What it is: `nvme`, `ssd`, `rotational`, `virtual` (its host knows), `loop` or `stacked`.
+    pub class: String,
+    /// Reads.
+    pub reads: Requests,
+    /// Writes.
+    pub writes: Requests,
+    /// Time of all requests under way, together: by the length of the time it is their mean number.
+    pub outstanding_ns: u64,
+}
+
+/// Requests of one direction that a device completed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time from being made to completion, as the kernel's statistics have it.
+    pub whole_ns: u64,
+    /// Those that probes have timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed: Option<Timed>,
+}
+
+/// Requests that probes have timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timed {
+    /// How many.
+    pub count: u64,
+    /// Time until the device got them, together.
+    pub queue_ns: u64,
+    /// Time in the device, together.
+    pub service_ns: u64,
+    /// Those that failed.
+    pub errors: u64,
+}
+
+/// Time in which tasks waited for a resource (pressure stall information).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// `cpu`, `io` or `memory`.
+    pub resource: String,
+    /// Time in which some task waited.
+    pub some_ns: u64,
+    /// Time in which all of them did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_ns: Option<u64>,
+}
+
+/// TCP's connections that are established, without those within the host, and listening sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpHealth {
+    /// Connections that were looked at.
+    pub connections: u64,
+    /// The median of their smoothed round-trip times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<u64>,
+    /// Segments that they sent.
+    pub sent_segments: u64,
+    /// Of these, segments sent again.
+    pub retransmitted: u64,
+    /// The accept queue that is fullest: its length and its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_queue: Option<(u64, u64)>,
+}
+
+/// An interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkHealth {
+    /// Its name.
+    pub name: String,
+    /// Its speed, if the driver tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_second: Option<u64>,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that the device dropped or missed.
+    pub dropped: u64,
+    /// Bytes that wait in its queueing discipline; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_bytes: Option<u64>,
+    /// Packets that the queueing discipline dropped.
+    pub qdisc_dropped: u64,
+}
+
+/// What a drive tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveHealth {
+    /// Its name.
+    pub name: String,
+    /// Part of its life that is used, per cent; may be more than 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wear_percent: Option<u64>,
+    /// Times that data could not be read or were not as written, since it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<u64>,
+    /// Its temperature, degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub celsius: Option<i64>,
+    /// The temperature from which on it warns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning_celsius: Option<i64>,
+}
+
+/// A figure that is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingFigure {
+    /// Which.
+    pub figure: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Requests {
+    fn add(&mut self, later: &Self) {
+        self.count = self.count.saturating_add(later.count);
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.whole_ns = self.whole_ns.saturating_add(later.whole_ns);
+        if let Some(later) = later.timed {
+            let own = self.timed.get_or_insert_default();
+            own.count = own.count.saturating_add(later.count);
+            own.queue_ns = own.queue_ns.saturating_add(later.queue_ns);
+            own.service_ns = own.service_ns.saturating_add(later.service_ns);
+            own.errors = own.errors.saturating_add(later.errors);
+        }
+    }
+}
+
+/// Adds each of `later` to the one with the same key, and takes up new ones while there is room.
+fn join<T: Clone>(
+    all: &mut Vec<T>,
+    later: &[T],
+    key: impl Fn(&T) -> &String,
+    add: impl Fn(&mut T, &T),
+) {
+    for more in later {
+        let has_room = all.len() < MOST_OF_HEALTH;
+        match all.iter_mut().find(|own| key(own) == key(more)) {
+            Some(own) => add(own, more),
+            None if has_room => all.push(more.clone()),
+            None => {}
+        }
+    }
+}
+
+impl Section for Health {
+    type Wire = Health;
+
+    fn to_wire(&self) -> Health {
+        self.clone()
+    }
+
+    fn from_wire(wire: Health, _: usize) -> Result<Self, Damaged> {
+        let lengths = [
+            wire.devices.len(),
+            wire.pressure.len(),
+            wire.links.len(),
+            wire.drives.len(),
+            wire.missing.len(),
+        ];
+        let is_bounded = lengths.iter().all(|length| *length <= MOST_OF_HEALTH);
+        is_bounded.then_some(wire).ok_or(Damaged)
+    }
+
+    fn add(&mut self, later: &Self, _: &Columns) {
+        // An interval without it says nothing of the host.
+        if later.measured_ns == 0 {
+            return;
+        }
+        self.measured_ns = self.measured_ns.saturating_add(later.measured_ns);
+        self.reference_ns = later.reference_ns;
+        join(
+            &mut self.devices,
+            &later.devices,
+            |own| &own.name,
+            |own, later| {
+                own.class.clone_from(&later.class);
+                own.reads.add(&later.reads);
+                own.writes.add(&later.writes);
+                own.outstanding_ns = own.outstanding_ns.saturating_add(later.outstanding_ns);
+            },
+        );
+        self.cache_lookups = match (self.cache_lookups, later.cache_lookups) {
+            (Some(own), Some(later)) => Some(own.saturating_add(later)),
+            (own, later) => later.or(own),
+        };
+        join(
+            &mut self.pressure,
+            &later.pressure,
+            |own| &own.resource,
+            |own, later| {
+                own.some_ns = own.some_ns.saturating_add(later.some_ns);
+                if let Some(later) = later.full_ns {
+                    own.full_ns = Some(own.full_ns.unwrap_or(0).saturating_add(later));
+                }
+            },
+        );
+        if let Some(later) = later.tcp {
+            let own = self.tcp.get_or_insert_default();
+            *own = TcpHealth {
+                sent_segments: own.sent_segments.saturating_add(later.sent_segments),
+                retransmitted: own.retransmitted.saturating_add(later.retransmitted),
+                ..later
+            };
+        }
+        // An interface that is gone has no health.
+        self.links
+            .retain(|own| later.links.iter().any(|later| later.name == own.name));
+        join(
+            &mut self.links,
+            &later.links,
+            |own| &own.name,
+            |own, later| {
+                *own = LinkHealth {
+                    tx_bytes: own.tx_bytes.saturating_add(later.tx_bytes),
+                    dropped: own.dropped.saturating_add(later.dropped),
+                    qdisc_dropped: own.qdisc_dropped.saturating_add(later.qdisc_dropped),
+                    ..later.clone()
+                };
+            },
+        );
+        self.drives.clone_from(&later.drives);
+        self.cpu_ratio = later.cpu_ratio;
+        self.memory_ratio = later.memory_ratio;
+        self.missing.clone_from(&later.missing);
+    }
+}
+
+/// Nothing of it is kept.
+impl Recorded for Health {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+    use crate::fixture;
+    use crate::{Sections, Snapshot};
+
+    fn health() -> Health {
+        let requests = Requests {
+            count: 3,
+            bytes: 4_096,
+            whole_ns: 50,
+            timed: Some(Timed {
+                count: 2,
+                queue_ns: 10,
+                service_ns: 30,
+                errors: 1,
+            }),
+        };
+        Health {
+            measured_ns: 100,
+            devices: vec![BlockDevice {
+                name: "sda".to_owned(),
+                reads: requests,
+                outstanding_ns: 60,
+                ..BlockDevice::default()
+            }],
+            cache_lookups: Some(7),
+            links: vec![LinkHealth {
+                name: "eth0".to_owned(),
+                tx_bytes: 9,
+                backlog_bytes: Some(5),
+                ..LinkHealth::default()
+            }],
+            ..fixture::health()
+        }
+    }
+
+    #[test]
+    fn counts_add_up_and_states_are_the_latest() {
+        let mut sum = Health::default();
+        sum.add(&health(), &Columns::folded());
+        sum.add(&Health::default(), &Columns::folded());
+        let mut later = health();
+        later.links[0].backlog_bytes = None;
+        later.drives[0].celsius = Some(50);
+        sum.add(&later, &Columns::folded());
+        assert_eq!(sum.measured_ns, 200);
+        let reads = sum.devices[0].reads;
+        assert_eq!((reads.count, reads.bytes), (6, 8_192));
+        assert_eq!(reads.timed.map(|own| (own.count, own.errors)), Some((4, 2)));
+        assert_eq!(sum.devices[0].outstanding_ns, 120);
+        assert_eq!(sum.cache_lookups, Some(14));
+        let link = &sum.links[0];
+        assert_eq!((link.tx_bytes, link.backlog_bytes), (18, None));
+        assert_eq!(sum.drives[0].celsius, Some(50));
+        later.links.clear();
+        sum.add(&later, &Columns::folded());
+        assert_eq!(sum.links, [], "it is gone");
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_no_list_is_longer_than_it_may_be() {
+        let written = Snapshot {
+            sections: Sections {
+                health: Some(health()),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        let read: Snapshot = codec::decode(&codec::encode(&written).unwrap()).unwrap();
+        assert_eq!(read, written);
+        let mut many = health();
+        many.drives = vec![DriveHealth::default(); MOST_OF_HEALTH + 1];
+        assert!(Health::from_wire(many, 0).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! From readings to figures of an interval, and from these to a score. Pure.
+
+pub(crate) mod devices;
+pub(crate) mod figures;
+pub(crate) mod follow;
+pub(crate) mod pressure;
+pub(crate) mod score;
+pub(crate) mod smart;
+pub(crate) mod table;

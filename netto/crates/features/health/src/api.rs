@@ -1,0 +1,172 @@
+//! `/api/v1/score` and `/api/v1/orca`: what the newest snapshots, added up, say of this host.
+
+use std::collections::BTreeMap;
+
+use metrics_common::Info;
+use metrics_common::sections::Health;
+use netto_questions::api::{
+    Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json, sum_of,
+};
+use netto_questions::selection::Selection;
+use serde::Serialize;
+
+use crate::NAME;
+use crate::analysis::score::{Score, judge};
+use crate::recent::looked_at;
+
+/// Its section as it is, and the questions.
+pub(crate) const API: Api = Api {
+    questions: &[
+        Question {
+            name: "score",
+            keys: &["last"],
+            answer: Answer::Recent(score),
+        },
+        Question {
+            name: "orca",
+            keys: &["last"],
+            answer: Answer::Recent(orca),
+        },
+    ],
+    ..Api::SECTION
+};
+
+/// The score as JSON.
+#[derive(Serialize)]
+pub(crate) struct View {
+    #[serde(flatten)]
+    pub(crate) covered: Covered,
+    #[serde(flatten)]
+    pub(crate) score: Score,
+}
+
+fn sum(snapshots: Snapshots<'_>) -> Result<(Covered, Option<Health>), Refusal> {
+    let mut covered = Covered::default();
+    let mut parts = snapshots.map(|snapshot| {
+        let snapshot = snapshot?;
+        covered.add(&snapshot);
+        Ok(looked_at(&snapshot))
+    });
+    let sum = sum_of(&mut parts)?.unwrap_or_default();
+    Ok((covered, sum.sections.health))
+}
+
+fn score(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
+    let (covered, health) = sum(snapshots)?;
+    let view = health.map(|health| View {
+        covered,
+        score: judge(&health),
+    });
+    json(&Measured::of(info, NAME, view))
+}
+
+/// A load report by the names of `xds.data.orca.v3.OrcaLoadReport`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Orca {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_utilization: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mem_utilization: Option<f64>,
+    named_metrics: BTreeMap<&'static str, f64>,
+}
+
+impl Orca {
+    pub(crate) fn of(health: &Health, score: &Score) -> Self {
+        let named = [
+            ("netto_read_score", score.reads.score.map(|own| own / 100.0)),
+            (
+                "netto_write_score",
+                score.writes.score.map(|own| own / 100.0),
+            ),
+            ("netto_read_seconds", score.reads.expected_seconds),
+            ("netto_write_seconds", score.writes.expected_seconds),
+            (
+                "netto_read_weighted",
+                score.reads.weighted.map(|own| own / 100.0),
+            ),
+            (
+                "netto_write_weighted",
+                score.writes.weighted.map(|own| own / 100.0),
+            ),
+        ];
+        Orca {
+            cpu_utilization: health.cpu_ratio,
+            mem_utilization: health.memory_ratio,
+            named_metrics: named
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?)))
+                .collect(),
+        }
+    }
+
+    /// As text: names and values.
+    pub(crate) fn text(&self) -> String {
+        let whole = [
+            ("cpu_utilization", self.cpu_utilization),
+            ("mem_utilization", self.mem_utilization),
+        ];
+        let whole = whole.into_iter();
+        let whole = whole.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+        let named = self.named_metrics.iter();
+        let named = named.map(|(name, value)| format!("named_metrics.{name}={value}"));
+        whole.chain(named).collect::<Vec<_>>().join(",")
+    }
+}
+
+fn orca(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
+    let (_, health) = sum(snapshots)?;
+    let report = health.map(|health| Orca::of(&health, &judge(&health)));
+    json(&Measured::of(info, NAME, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::{Sections, Snapshot, fixture};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn asked(
+        answer: fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>,
+        health: Option<Health>,
+    ) -> Value {
+        let snapshot = Snapshot {
+            interval_ns: 1_000_000_000,
+            sections: Sections {
+                health,
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        let mut all = [Ok(snapshot)].into_iter();
+        let text = answer(&Selection::default(), &mut all, &fixture::info()).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    #[test]
+    fn the_answer_has_every_contribution_or_says_that_nothing_was_measured() {
+        let own = asked(score, Some(fixture::health()));
+        assert_eq!(own["intervals"], 1);
+        assert_eq!(own["reads"]["score"], 100.0);
+        let names = own["reads"]["contributions"].as_array().unwrap().iter();
+        let names: Vec<&str> = names.map(|own| own["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["round_trip", "queueing", "storage"]);
+        assert_eq!(own["unavailable"][0]["figure"], "smart");
+        let none = asked(score, None);
+        assert_eq!(none["unavailable"], "not measured in this time");
+    }
+
+    #[test]
+    fn a_load_report_has_the_names_of_orca_and_no_value_that_is_not_known() {
+        let own = asked(orca, Some(fixture::health()));
+        assert_eq!(own["cpu_utilization"], 0.25);
+        assert_eq!(own["named_metrics"]["netto_read_score"], 1.0);
+        let mut health = fixture::health();
+        health.reference_ns = None;
+        let own = asked(orca, Some(health));
+        assert!(
+            own["named_metrics"].get("netto_read_score").is_none(),
+            "{own}"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! The health of the made-up host: a store on an SSD, most of which is in the page cache. Pure.
+
+use metrics_common::sections::{
+    BlockDevice, DriveHealth, Health, LOOPBACK, LinkHealth, Pressure, Requests, TcpHealth, Timed,
+};
+use netto_feature::demo::Generator;
+
+/// Reads of files per second, and requests of the device for them and for writes.
+const LOOKUPS: u64 = 40_000;
+const READS: u64 = 1_200;
+const WRITES: u64 = 300;
+const BLOCK_BYTES: u64 = 4_096;
+
+/// Fills the section.
+pub(crate) fn generator() -> Generator {
+    Box::new(|interval, sections| {
+        if interval.is_past {
+            return;
+        }
+        let length_ns = interval.length_ns;
+        let of = |per_second: u64| per_second * length_ns / 1_000_000_000;
+        let requests = |per_second: u64, queue_ns: u64, service_ns: u64| {
+            let count = of(per_second);
+            Requests {
+                count,
+                bytes: count * BLOCK_BYTES,
+                whole_ns: count * (queue_ns + service_ns),
+                timed: Some(Timed {
+                    count,
+                    queue_ns: count * queue_ns,
+                    service_ns: count * service_ns,
+                    errors: 0,
+                }),
+            }
+        };
+        let traffic = sections.traffic.as_ref();
+        let interfaces = traffic.and_then(|own| own.interfaces.as_ref());
+        let interfaces = interfaces.into_iter().flat_map(|own| &own.named);
+        let links = interfaces.filter(|own| own.is_hardware && own.driver != LOOPBACK);
+        let links = links.take(metrics_common::sections::MOST_OF_HEALTH);
+        let modes = sections.modes.as_ref().map(|own| own.host);
+        sections.health = Some(Health {
+            measured_ns: length_ns,
+            reference_ns: Some(500_000),
+            devices: vec![BlockDevice {
+                name: "nvme0n1".to_owned(),
+                class: "nvme".to_owned(),
+                reads: requests(READS, 5_000, 90_000),
+                writes: requests(WRITES, 4_000, 30_000),
+                outstanding_ns: of(READS) * 95_000 + of(WRITES) * 34_000,
+            }],
+            cache_lookups: Some(of(LOOKUPS)),
+            pressure: [("cpu", 20), ("io", 50), ("memory", 1_000)]
+                .map(|(resource, one_in)| Pressure {
+                    resource: resource.to_owned(),
+                    some_ns: length_ns / one_in,
+                    full_ns: Some(length_ns / one_in / 4),
+                })
+                .into(),
+            tcp: Some(TcpHealth {
+                connections: 1_800,
+                rtt_ns: Some(180_000),
+                sent_segments: of(60_000),
+                retransmitted: of(12),
+                accept_queue: Some((2, 4_096)),
+            }),
+            links: links
+                .map(|own| LinkHealth {
+                    name: own.name.clone(),
+                    bits_per_second: Some(25_000_000_000),
+                    tx_bytes: own.counts.tx_bytes,
+                    dropped: own.counts.rx_dropped,
+                    backlog_bytes: Some(3_028),
+                    qdisc_dropped: 0,
+                })
+                .collect(),
+            drives: vec![DriveHealth {
+                name: "nvme0".to_owned(),
+                wear_percent: Some(84),
+                media_errors: Some(0),
+                celsius: Some(47),
+                warning_celsius: Some(81),
+            }],
+            cpu_ratio: modes.map(|own| own.busy_ns() as f64 / own.total_ns().max(1) as f64),
+            memory_ratio: Some(0.62),
+            missing: Vec::new(),
+        });
+    })
+}

@@ -1,0 +1,78 @@
+//! What users may ask of it.
+
+use std::net::SocketAddr;
+
+use clap::{Args, FromArgMatches};
+use netto_feature::options::Options;
+use netto_feature::values::in_range;
+
+/// Its options.
+pub(crate) const OPTIONS: Options = Options {
+    arguments: HealthOptions::augment_args,
+    read: |matches, options| {
+        let own = HealthOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match own.request() {
+            Some(request) => options.with(crate::NAME, request),
+            None => options,
+        })
+    },
+    is_reread: true,
+};
+
+/// What is to be measured, and who is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The expected time with the full score.
+    pub(crate) reference_us: Option<u64>,
+    /// Block devices; empty: all that are not stacked on others.
+    pub(crate) devices: Vec<String>,
+    /// Where load balancers ask.
+    pub(crate) agent: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+struct HealthOptions {
+    /// Measure the host's health: storage, page cache, connections, interfaces, drives and pressure; and
+    /// score it by the time that a read and a write may be expected to take [default: false]
+    #[arg(long, value_name = "BOOL", env = "NETTO_HEALTH")]
+    health: Option<bool>,
+    /// The expected time that gets a score of 100, microseconds; without it, there is a score only among
+    /// hosts that are compared
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        value_parser = in_range(1..=60_000_000_u64, "microseconds"),
+        env = "NETTO_SCORE_REFERENCE"
+    )]
+    score_reference: Option<u64>,
+    /// The block devices with the data that the score is about, such as nvme0n1; otherwise all
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        value_delimiter = ',',
+        env = "NETTO_SCORE_DEVICES"
+    )]
+    score_devices: Vec<String>,
+    /// Tell load balancers the score at this address and port, as an agent of HAProxy's agent-check; needs
+    /// --health and --score-reference
+    #[arg(long, value_name = "ADDRESS", env = "NETTO_AGENT_CHECK")]
+    agent_check: Option<SocketAddr>,
+}
+
+impl HealthOptions {
+    /// None unless it is on.
+    fn request(self) -> Option<Request> {
+        let mut devices: Vec<String> = Vec::new();
+        for name in self.score_devices {
+            if !devices.contains(&name) && devices.len() < metrics_common::sections::MOST_OF_HEALTH
+            {
+                devices.push(name);
+            }
+        }
+        self.health.unwrap_or(false).then_some(Request {
+            reference_us: self.score_reference,
+            devices,
+            agent: self.agent_check,
+        })
+    }
+}
