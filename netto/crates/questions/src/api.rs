@@ -71,13 +71,16 @@ pub enum Answer {
     /// takes little time: it is computed for each request, while the next interval waits.
     State {
         /// What there is now.
-        now: fn(&Selection, &[&dyn Any], &Info) -> Result<Vec<u8>, Refusal>,
+        now: OfStates,
         /// What is new, for those who go on listening (`follow`).
         news: fn(&[&dyn Any], &Listened) -> Option<News>,
     },
     /// The daemon's history.
     History(fn(&Selection, &History, &Info) -> Result<Vec<u8>, Refusal>),
 }
+
+/// An answer from what features keep.
+pub type OfStates = fn(&Selection, &[&dyn Any], &Info) -> Result<Vec<u8>, Refusal>;
 
 /// What a listener has had.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
