@@ -35,7 +35,7 @@ pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use prometheus::PrometheusArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
-pub use show::{Rank, Show, url_of};
+pub use show::{Show, url_of};
 
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{
-    self, Cli, Command, ConfigArgs, DemoArgs, Listed, LogLevel, MeasureArgs, Rank, Refusal,
-    Setting, Show,
+    self, Cli, Command, ConfigArgs, DemoArgs, Listed, LogLevel, MeasureArgs, Refusal, Setting, Show,
 };
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
@@ -17,7 +16,7 @@ use crate::inspect;
 use crate::telemetry;
 use netto_client::Daemon;
 use netto_demo::{self, Demo, Fleet};
-use netto_feature::command::HostAnswer;
+use netto_feature::command::{HostAnswer, Rank};
 use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
 use netto_hooks::SHARED_HOOKS;

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use super::{EXIT_CODES, MeasureArgs};
-use netto_feature::command::{self, HostAnswer};
+use netto_feature::command::{self, Rank};
 use netto_feature::instruments::Feature;
 use netto_questions::values::UNIX;
 use netto_report::span::SpanArgs;
@@ -75,9 +75,6 @@ pub struct Show {
     /// What else it was given.
     pub matches: ArgMatches,
 }
-
-/// How a command compares hosts.
-pub type Rank = fn(&[HostAnswer], bool) -> Result<String, String>;
 
 impl Show {
     /// The hosts that are named instead of logs, if this command compares hosts: what is an address, and

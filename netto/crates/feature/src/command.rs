@@ -23,11 +23,11 @@ pub struct Command {
     pub ask: fn(FeatureOptions) -> FeatureOptions,
     /// Compares hosts that are named instead of logs, by their answers to the question of the command's
     /// name, as text or as JSON; `None`: it is of one host.
-    ///
-    /// # Errors
-    /// Why they cannot be compared.
-    pub hosts: Option<fn(&[HostAnswer], bool) -> Result<String, String>>,
+    pub hosts: Option<Rank>,
 }
+
+/// Compares hosts by their answers, as text or, if that is asked for, as JSON; or says why it cannot.
+pub type Rank = fn(&[HostAnswer], bool) -> Result<String, String>;
 
 /// The answer of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]

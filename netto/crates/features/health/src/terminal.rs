@@ -143,7 +143,7 @@ struct Place {
 
 /// Ranks hosts by their answers: by reads, then by writes. The best candidate is the reference.
 fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
-    let mut hosts: Vec<(&str, Result<[Option<Judgement>; 2], String>)> = answers
+    let mut hosts: Vec<(&str, Understood)> = answers
         .iter()
         .map(|own| (&*own.host, understood(own)))
         .collect();
@@ -153,7 +153,7 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
         all.min_by(f64::total_cmp)
     };
     let best = [best(0), best(1)];
-    let key = |own: &Result<[Option<Judgement>; 2], String>, side: usize| {
+    let key = |own: &Understood, side: usize| {
         let found = own.as_ref().ok().and_then(|own| own[side]);
         found.map_or(f64::INFINITY, |own| own.expected_seconds / own.factor)
     };
@@ -221,8 +221,11 @@ struct Judgement {
     factor: f64,
 }
 
+/// Reads and writes of a host, or why there is nothing of it.
+type Understood = Result<[Option<Judgement>; 2], String>;
+
 /// Reads and writes of an answer of `/api/v1/score`.
-fn understood(answer: &HostAnswer) -> Result<[Option<Judgement>; 2], String> {
+fn understood(answer: &HostAnswer) -> Understood {
     let body = answer.body.as_ref().map_err(Clone::clone)?;
     let whole: Value =
         serde_json::from_slice(body).map_err(|_| "its answer is no score".to_owned())?;
