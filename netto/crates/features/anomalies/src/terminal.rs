@@ -23,6 +23,7 @@ pub(crate) const COMMAND: Command = Command {
     arguments: |command| command,
     view: |_| Box::new(AnomaliesView::default()),
     ask: |options| options,
+    hosts: None,
 };
 
 #[derive(Default)]
