@@ -168,7 +168,10 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
     let _sender = agent(right, &["udp-paced", &datagrams, "1000", "0"])?;
     std::thread::sleep(Duration::from_secs(10));
     netto.is_told("packet-drops", || {
-        right.run("tc", "qdisc add dev lan root tbf rate 64kbit burst 1600 limit 1600")?;
+        right.run(
+            "tc",
+            "qdisc add dev lan root tbf rate 64kbit burst 1600 limit 1600",
+        )?;
         Ok(Mends(|| drop(right.run("tc", "qdisc del dev lan root"))))
     })?;
     let named = netto.told("drops-for-lack-of-room")?;
@@ -200,7 +203,10 @@ fn load(network: &Network, kind: u64) -> Result<Vec<Owned>> {
         6 => {
             let listener = to(LISTENER);
             let serving = agent(&network.right, &["answer-messages", &listener])?;
-            Ok(vec![agent(&network.left, &["ask-messages", &listener, "100000000"])?, serving])
+            Ok(vec![
+                agent(&network.left, &["ask-messages", &listener, "100000000"])?,
+                serving,
+            ])
         }
         _ => Ok(vec![agent(&network.right, &["connect-storm"])?]),
     }
@@ -222,6 +228,9 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
     }
     let answer = netto.get("/api/v1/anomalies")?.json()?;
     println!("\n{minutes} minutes, {changes} changes of load: {answer:#}");
-    ensure!(answer["begun"].as_u64() <= Some(1), "more than one was told");
+    ensure!(
+        answer["begun"].as_u64() <= Some(1),
+        "more than one was told"
+    );
     Ok(())
 }
