@@ -60,7 +60,10 @@ impl Replica {
     fn new(front: &Namespace, number: u8) -> Result<Self> {
         let name = ["a", "b"][usize::from(number)];
         let (at, device) = (Namespace::new()?, format!("to-{name}"));
-        front.ip(&format!("link add {device} type veth peer name lan netns {}", at.name()))?;
+        front.ip(&format!(
+            "link add {device} type veth peer name lan netns {}",
+            at.name()
+        ))?;
         front.ip(&format!("address add 10.79.{number}.1/24 dev {device}"))?;
         front.ip(&format!("link set {device} up"))?;
         let address = format!("10.79.{number}.2");
@@ -80,7 +83,9 @@ impl Replica {
         let mut netto = at.command("unshare");
         // The first process of its own number space: its namespace is the host's.
         netto.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
-        netto.arg(&binary).args(["run", "--address", "127.0.0.1", "--port", &port]);
+        netto
+            .arg(&binary)
+            .args(["run", "--address", "127.0.0.1", "--port", &port]);
         netto.args(["--health", "--score-reference", REFERENCE]);
         netto.args(["--score-devices", &disk.name, "--agent-check", &told_at]);
         netto.args(["--owners", "none", "--frequency", "20"]);
@@ -167,7 +172,10 @@ struct Half {
 fn halves(clients: &Owned) -> Vec<Half> {
     let text = clients.stdout();
     let halves = text.lines().filter_map(|line| {
-        let numbers: Vec<u64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
+        let numbers: Vec<u64> = line
+            .split(' ')
+            .map_while(|word| word.parse().ok())
+            .collect();
         let [a, b, p95_us] = numbers[..] else {
             return None;
         };
@@ -183,7 +191,9 @@ fn halves(clients: &Owned) -> Vec<Half> {
 fn share(clients: &Owned) -> Result<f64> {
     let all = halves(clients);
     let last = all.iter().rev().take(2);
-    let sums = last.fold([0, 0], |sum, own| [sum[0] + own.answers[0], sum[1] + own.answers[1]]);
+    let sums = last.fold([0, 0], |sum, own| {
+        [sum[0] + own.answers[0], sum[1] + own.answers[1]]
+    });
     let both = sums[0] + sums[1];
     ensure!(both > 0, "nobody answers");
     Ok(sums[1] as f64 / both as f64)
@@ -199,7 +209,10 @@ fn until(clients: &Owned, what: &str, is_so: impl Fn(f64) -> bool) -> Result<()>
         Ok(share)
     })?;
     let after = begun.elapsed().as_secs_f64();
-    println!("{what}: {:.0} % of the answers, after {after:.1} s", 100.0 * share);
+    println!(
+        "{what}: {:.0} % of the answers, after {after:.1} s",
+        100.0 * share
+    );
     Ok(())
 }
 
@@ -207,7 +220,11 @@ fn both_are_weighed(scene: &Scene) -> Result<()> {
     child::eventually(|| {
         for own in &scene.replicas {
             let told = own.told()?;
-            ensure!(told.trim_end().ends_with('%'), "{} tells {told:?}", own.address);
+            ensure!(
+                told.trim_end().ends_with('%'),
+                "{} tells {told:?}",
+                own.address
+            );
         }
         Ok(())
     })
@@ -304,9 +321,12 @@ fn serve_one(file: &File, mut stream: TcpStream, name: &str, seed: u64) -> Resul
         place ^= place >> 7;
         place ^= place << 17;
         let block = place % (FILE_BYTES / BLOCK as u64);
-        let room = room.get_mut(from..from + BLOCK).context("no aligned place")?;
+        let room = room
+            .get_mut(from..from + BLOCK)
+            .context("no aligned place")?;
         file.read_exact_at(room, block * BLOCK as u64)?;
-        let head = format!("HTTP/1.1 200 OK\r\nX-Replica: {name}\r\nContent-Length: {RECORD}\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 200 OK\r\nX-Replica: {name}\r\nContent-Length: {RECORD}\r\n\r\n");
         let mut answer = head.into_bytes();
         answer.extend(&room[..RECORD]);
         stream.write_all(&answer)?;
