@@ -68,9 +68,15 @@ fn a_host_is_scored_and_load_balancers_are_told() -> Result<()> {
     let line = told(agent, "reads\n")?;
     let is_weight = line.trim_end().strip_suffix('%');
     let weight = is_weight.map(str::parse::<u32>).transpose()?;
-    ensure!(line == "up\n" || weight.is_some_and(|own| (1..=100).contains(&own)), "{line:?}");
+    ensure!(
+        line == "up\n" || weight.is_some_and(|own| (1..=100).contains(&own)),
+        "{line:?}"
+    );
     let orca = told(agent, "orca\n")?;
-    ensure!(orca.starts_with("endpoint-load-metrics: TEXT ") && orca.contains("cpu_utilization="), "{orca:?}");
+    ensure!(
+        orca.starts_with("endpoint-load-metrics: TEXT ") && orca.contains("cpu_utilization="),
+        "{orca:?}"
+    );
     let report = http::get_ok(daemon.at, "/api/v1/orca?last=5s")?.json()?;
     ensure!(report["mem_utilization"].is_f64(), "{report}");
     let (status, said) = daemon.terminate()?;
@@ -94,7 +100,9 @@ fn total(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
         let has = |(label, value): &(&str, &str)| own.label(label) == *value;
         own.name == name && labels.iter().all(has)
     });
-    found.map(|own| own.value).with_context(|| format!("no {name}"))
+    found
+        .map(|own| own.value)
+        .with_context(|| format!("no {name}"))
 }
 
 /// Completed requests, those that were timed, and seconds in the device.
@@ -135,13 +143,19 @@ fn requests_of_a_device_are_counted_and_timed() -> Result<()> {
         let after = requests(&daemon, &disk, direction)?;
         let grown = [0, 1, 2].map(|at| after[at] - before[at]);
         // Nobody else knows of the device.
-        ensure!(grown[..2] == [count as f64; 2], "{direction}: {grown:?} of {count}");
+        ensure!(
+            grown[..2] == [count as f64; 2],
+            "{direction}: {grown:?} of {count}"
+        );
         let mean_us = 1e6 * grown[2] / count as f64;
         println!("\n{count} {direction}s: {mean_us:.0} µs each in the device");
         ensure!(mean_us > 0.0 && grown[2] < 60.0, "{grown:?}");
     }
     let expected = score(&daemon)?;
-    ensure!(expected["writes"]["expected_seconds"].is_f64(), "{expected}");
+    ensure!(
+        expected["writes"]["expected_seconds"].is_f64(),
+        "{expected}"
+    );
     from_the_page_cache(&daemon, &mut disk)
 }
 
@@ -175,6 +189,9 @@ fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk) -> Result<()> {
     println!("requests and lookups: {cold:?} without, {warm:?} with what the page cache has");
     // The file system may read something of its own.
     ensure!(cold[0] > 4.0 * warm[0], "{cold:?}, {warm:?}");
-    ensure!(cold[1] >= OF_FILE as f64 && warm[1] >= OF_FILE as f64, "{cold:?}, {warm:?}");
+    ensure!(
+        cold[1] >= OF_FILE as f64 && warm[1] >= OF_FILE as f64,
+        "{cold:?}, {warm:?}"
+    );
     Ok(())
 }
