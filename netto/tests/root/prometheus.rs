@@ -258,6 +258,7 @@ fn demonstration() -> Result<(Owned, SocketAddr)> {
         "--cpus",
         "4",
         "--latency",
+        "--health",
         "--flows",
         "eth0",
         "--port",
