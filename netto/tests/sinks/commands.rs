@@ -55,6 +55,18 @@ const NOT_RUN: &[(&str, &str)] = &[
         "counts the packets of an interface: root",
     ),
     (
+        "netto score db-1",
+        "other hosts; the crate has its comparison",
+    ),
+    (
+        "echo reads | nc",
+        "asks another host's agent; run by root::health",
+    ),
+    (
+        "curl -sN ",
+        "goes on without end; followed by sinks::listeners",
+    ),
+    (
         "netto dump --connect https://",
         "another host; run by the tests of passwords",
     ),
