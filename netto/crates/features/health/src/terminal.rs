@@ -6,6 +6,7 @@ use metrics_common::{Info, Snapshot};
 use netto_feature::command::{Command, HostAnswer};
 use netto_pipeline::options::FeatureOptions;
 use netto_questions::api::{Covered, Measured, NOT_MEASURED, Refusal, TextView, absence, json};
+use netto_questions::figures::plain;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -187,6 +188,15 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
             }
         })
         .collect();
+    let is_ranked = |own: &Ranked| own.reads.is_some() || own.writes.is_some();
+    if !ranked.iter().any(is_ranked) {
+        let reasons = ranked.iter().map(|own| {
+            let why = own.unavailable.as_deref();
+            format!("{}: {}", own.host, why.unwrap_or("nothing to score it by"))
+        });
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        return Err(format!("no host has a score: {reasons}"));
+    }
     if is_json {
         let text = serde_json::to_string_pretty(&ranked).map_err(|error| error.to_string())?;
         return Ok(text + "\n");
@@ -200,7 +210,7 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
             Some(own) => format!("{:>14}{:>7.0}", time(own.expected_seconds), own.score),
             None => format!("{:>14}{:>7}", "–", "–"),
         };
-        let why = own.unavailable.map(|why| format!("  {why}"));
+        let why = own.unavailable.map(|why| format!("  {}", plain(&why)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
@@ -325,5 +335,8 @@ mod tests {
         let text = rank(&answers, false).unwrap();
         assert!(text.lines().nth(1).unwrap().starts_with("near "), "{text}");
         assert!(text.contains("cannot reach a netto at gone"), "{text}");
+        let none = rank(&answers[3..], false);
+        let said = "no host has a score: gone: cannot reach a netto at gone; off: not enabled";
+        assert_eq!(none, Err(said.to_owned()));
     }
 }
