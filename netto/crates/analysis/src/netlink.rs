@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use metrics_common::InterfaceCounts;
 
 /// Sizes of `struct nlmsghdr`, `ifinfomsg`, `if_stats_msg`, and `rtgenmsg` with its padding.
-const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 const STATS_BYTES: usize = 12;
 const GENERAL_BYTES: usize = 4;
@@ -19,10 +19,10 @@ const NEIGHBOUR_BYTES: usize = 12;
 /// Bytes before an attribute's value.
 const ATTRIBUTE_BYTES: usize = 4;
 
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_DUMP: u16 = 0x300;
+pub(crate) const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_DONE: u16 = 3;
+pub(crate) const NLM_F_REQUEST: u16 = 1;
+pub(crate) const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -139,14 +139,7 @@ impl Request {
                 (RTM_GETNSID, 0)
             }
         };
-        let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
-        message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        message.extend(sequence.to_ne_bytes());
-        message.extend(0_u32.to_ne_bytes());
-        message.extend(body);
-        message
+        framed(kind, NLM_F_REQUEST | flags, sequence, &body)
     }
 }
 
@@ -250,13 +243,11 @@ pub fn messages(received: &[u8]) -> impl Iterator<Item = Result<Received, Damage
             return None;
         }
         let read = || {
-            let length = word(bytes, 0)? as usize;
-            let (header, body) = bytes.get(..length)?.split_at_checked(HEADER_BYTES)?;
-            let after = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+            let (frame, after) = frame(bytes)?;
             let received = Received {
-                sequence: word(header, 8)?,
-                is_interrupted: half(header, 6)? & NLM_F_DUMP_INTR != 0,
-                message: message(half(header, 4)?, body)?,
+                sequence: frame.sequence,
+                is_interrupted: frame.flags & NLM_F_DUMP_INTR != 0,
+                message: message(frame.kind, frame.body)?,
             };
             Some((received, after))
         };
@@ -407,7 +398,7 @@ fn assigned(nsid: u32) -> Option<i32> {
 }
 
 /// Types and values, ending with `None` at the first damaged one.
-struct Attributes<'a>(&'a [u8]);
+pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = Option<(u16, &'a [u8])>;
@@ -428,17 +419,52 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
+/// A message by its header.
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) sequence: u32,
+    pub(crate) body: &'a [u8],
+}
+
+/// The first message of a datagram, and what follows it.
+pub(crate) fn frame(bytes: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+    let length = word(bytes, 0)? as usize;
+    let (header, body) = bytes.get(..length)?.split_at_checked(HEADER_BYTES)?;
+    let frame = Frame {
+        kind: half(header, 4)?,
+        flags: half(header, 6)?,
+        sequence: word(header, 8)?,
+        body,
+    };
+    let after = bytes.get(length.next_multiple_of(4)..);
+    Some((frame, after.unwrap_or_default()))
+}
+
+/// A message with its header.
+pub(crate) fn framed(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+    let length = HEADER_BYTES + body.len();
+    let mut message = Vec::with_capacity(length);
+    message.extend((length as u32).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend(sequence.to_ne_bytes());
+    message.extend(0_u32.to_ne_bytes());
+    message.extend(body);
+    message
+}
+
 /// A text without its terminating zero.
 fn text(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|byte| *byte == 0);
     &value[..end.unwrap_or(value.len())]
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 

@@ -4,14 +4,14 @@
 
 use std::net::IpAddr;
 
-const HEADER_BYTES: usize = 16;
+use crate::netlink::{
+    Attributes, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, frame, framed, word,
+};
+
 /// Size of `struct inet_diag_req_v2`, and of `struct inet_diag_msg`.
 const REQUEST_BYTES: usize = 56;
 const SOCKET_BYTES: usize = 72;
 
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
 const IPPROTO_TCP: u8 = 6;
@@ -25,18 +25,12 @@ const INFO_SENT_SEGMENTS: usize = 136;
 
 /// The request for all sockets of a family (`AF_INET` or `AF_INET6`) that are connected or listen.
 pub fn request(family: u8, sequence: u32) -> Vec<u8> {
-    let length = HEADER_BYTES + REQUEST_BYTES;
-    let mut message = Vec::with_capacity(length);
-    message.extend((length as u32).to_ne_bytes());
-    message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
-    message.extend(sequence.to_ne_bytes());
-    message.extend(0_u32.to_ne_bytes());
-    message.extend([family, IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0]);
+    let mut body = vec![family, IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0];
     let states: u32 = (1 << TCP_ESTABLISHED) | (1 << TCP_LISTEN);
-    message.extend(states.to_ne_bytes());
-    message.resize(length, 0);
-    message
+    body.extend(states.to_ne_bytes());
+    body.resize(REQUEST_BYTES, 0);
+    let flags = NLM_F_REQUEST | NLM_F_DUMP;
+    framed(SOCK_DIAG_BY_FAMILY, flags, sequence, &body)
 }
 
 /// A TCP socket.
@@ -83,20 +77,18 @@ pub struct Damaged;
 pub fn decode(mut bytes: &[u8], sequence: u32) -> Result<Part, Damaged> {
     let mut part = Part::default();
     while !bytes.is_empty() {
-        let length = word(bytes, 0).ok_or(Damaged)? as usize;
-        let message = bytes.get(..length).ok_or(Damaged)?;
-        let (header, body) = message.split_at_checked(HEADER_BYTES).ok_or(Damaged)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        if word(header, 8) != Some(sequence) {
+        let (message, after) = frame(bytes).ok_or(Damaged)?;
+        bytes = after;
+        if message.sequence != sequence {
             continue;
         }
-        match half(header, 4).ok_or(Damaged)? {
+        match message.kind {
             NLMSG_DONE => part.is_last = true,
             NLMSG_ERROR => {
-                let number = word(body, 0).ok_or(Damaged)? as i32;
+                let number = word(message.body, 0).ok_or(Damaged)? as i32;
                 part.refused = Some(number.wrapping_neg());
             }
-            SOCK_DIAG_BY_FAMILY => part.sockets.push(socket(body).ok_or(Damaged)?),
+            SOCK_DIAG_BY_FAMILY => part.sockets.push(socket(message.body).ok_or(Damaged)?),
             _ => {}
         }
     }
@@ -104,7 +96,7 @@ pub fn decode(mut bytes: &[u8], sequence: u32) -> Result<Part, Damaged> {
 }
 
 fn socket(body: &[u8]) -> Option<TcpSocket> {
-    let (fixed, mut attributes) = body.split_at_checked(SOCKET_BYTES)?;
+    let (fixed, attributes) = body.split_at_checked(SOCKET_BYTES)?;
     let is_listening = fixed[1] == TCP_LISTEN;
     let address = |at: usize| -> Option<IpAddr> {
         Some(match fixed[0] {
@@ -121,29 +113,15 @@ fn socket(body: &[u8]) -> Option<TcpSocket> {
         tx_queue: word(fixed, 60)?,
         ..TcpSocket::default()
     };
-    while !attributes.is_empty() {
-        let length = usize::from(half(attributes, 0)?);
-        let value = attributes.get(4..length)?;
-        if half(attributes, 2)? == INET_DIAG_INFO && !is_listening {
+    for attribute in Attributes(attributes) {
+        let (kind, value) = attribute?;
+        if kind == INET_DIAG_INFO && !is_listening {
             socket.rtt_us = word(value, INFO_RTT);
             socket.retransmitted = word(value, INFO_RETRANSMITTED).map_or(0, u64::from);
             socket.sent_segments = word(value, INFO_SENT_SEGMENTS).map_or(0, u64::from);
         }
-        attributes = attributes
-            .get(length.next_multiple_of(4)..)
-            .unwrap_or_default();
     }
     Some(socket)
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -151,6 +129,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::netlink::HEADER_BYTES;
 
     /// A message of an answer, as the kernel writes it.
     fn message(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
