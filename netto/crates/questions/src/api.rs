@@ -120,6 +120,24 @@ pub fn sum_of(snapshots: Snapshots<'_>) -> Result<Option<Snapshot>, Refusal> {
     Ok(sum)
 }
 
+/// The same of what `looked_at` takes of each, and what the sum covers.
+///
+/// # Errors
+/// One cannot be decoded.
+pub fn covered_sum_of(
+    snapshots: Snapshots<'_>,
+    looked_at: fn(&Snapshot) -> Snapshot,
+) -> Result<(Covered, Snapshot), Refusal> {
+    let mut covered = Covered::default();
+    let mut parts = snapshots.map(|snapshot| {
+        let snapshot = snapshot?;
+        covered.add(&snapshot);
+        Ok(looked_at(&snapshot))
+    });
+    let sum = sum_of(&mut parts)?.unwrap_or_default();
+    Ok((covered, sum))
+}
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -2,7 +2,9 @@
 
 use metrics_common::Info;
 use metrics_common::advice::{Adviser, Judgement, looked_at};
-use netto_questions::api::{Answer, Api, Covered, Question, Refusal, Snapshots, json, sum_of};
+use netto_questions::api::{
+    Answer, Api, Covered, Question, Refusal, Snapshots, covered_sum_of, json,
+};
 use netto_questions::selection::Selection;
 use serde::Serialize;
 
@@ -26,13 +28,7 @@ pub(crate) struct View {
 }
 
 fn answer(_: &Selection, snapshots: Snapshots<'_>, _: &Info) -> Result<Vec<u8>, Refusal> {
-    let mut covered = Covered::default();
-    let mut parts = snapshots.map(|snapshot| {
-        let snapshot = snapshot?;
-        covered.add(&snapshot);
-        Ok(looked_at(&snapshot))
-    });
-    let sum = sum_of(&mut parts)?.unwrap_or_default();
+    let (covered, sum) = covered_sum_of(snapshots, looked_at)?;
     let judgement = Adviser::default().judge(&sum);
     json(&View { covered, judgement })
 }

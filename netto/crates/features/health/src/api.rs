@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use metrics_common::Info;
 use metrics_common::sections::Health;
 use netto_questions::api::{
-    Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json, sum_of,
+    Answer, Api, Covered, Measured, Question, Refusal, Snapshots, covered_sum_of, json,
 };
 use netto_questions::selection::Selection;
 use serde::Serialize;
@@ -40,20 +40,9 @@ pub(crate) struct View {
     pub(crate) score: Score,
 }
 
-fn sum(snapshots: Snapshots<'_>) -> Result<(Covered, Option<Health>), Refusal> {
-    let mut covered = Covered::default();
-    let mut parts = snapshots.map(|snapshot| {
-        let snapshot = snapshot?;
-        covered.add(&snapshot);
-        Ok(looked_at(&snapshot))
-    });
-    let sum = sum_of(&mut parts)?.unwrap_or_default();
-    Ok((covered, sum.sections.health))
-}
-
 fn score(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
-    let (covered, health) = sum(snapshots)?;
-    let view = health.map(|health| View {
+    let (covered, sum) = covered_sum_of(snapshots, looked_at)?;
+    let view = sum.sections.health.map(|health| View {
         covered,
         score: judge(&health),
     });
@@ -114,8 +103,11 @@ impl Orca {
 }
 
 fn orca(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
-    let (_, health) = sum(snapshots)?;
-    let report = health.map(|health| Orca::of(&health, &judge(&health)));
+    let (_, sum) = covered_sum_of(snapshots, looked_at)?;
+    let report = sum
+        .sections
+        .health
+        .map(|health| Orca::of(&health, &judge(&health)));
     json(&Measured::of(info, NAME, report))
 }
 
