@@ -108,12 +108,8 @@ impl Agent {
             privileges::confine();
             while !own_is_over.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok((stream, _)) => {
-                        let own = own_answers.lock().unwrap_or_else(PoisonError::into_inner);
-                        let own = own.clone();
-                        // Who does not wait for an answer gets none.
-                        let _ = answer(stream, &own);
-                    }
+                    // Who does not wait for an answer gets none.
+                    Ok((stream, _)) => drop(answer(stream, &own_answers)),
                     // No descriptor is free, for one.
                     Err(_) => std::thread::sleep(PATIENCE),
                 }
@@ -154,14 +150,19 @@ impl Drop for Agent {
     }
 }
 
-fn answer(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
+/// Holds the answers only while it takes one: the analyzer, which leaves them, waits for no client.
+fn answer(mut stream: TcpStream, answers: &Mutex<Answers>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut said = [0; MOST_BYTES];
     // Most say nothing, and only wait.
     let length = stream.read(&mut said).unwrap_or(0);
     let said = std::str::from_utf8(&said[..length]).unwrap_or("?");
-    stream.write_all(answers.to(said, Instant::now()).as_bytes())
+    let line = {
+        let newest = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.to(said, Instant::now())
+    };
+    stream.write_all(line.as_bytes())
 }
 
 #[cfg(test)]
