@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::{Args, FromArgMatches};
+use metrics_common::sections::MOST_OF_HEALTH;
 use netto_feature::options::Options;
 use netto_feature::values::in_range;
 
@@ -11,7 +12,7 @@ pub(crate) const OPTIONS: Options = Options {
     arguments: HealthOptions::augment_args,
     read: |matches, options| {
         let own = HealthOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        Ok(match own.request() {
+        Ok(match own.request()? {
             Some(request) => options.with(crate::NAME, request),
             None => options,
         })
@@ -61,18 +62,58 @@ struct HealthOptions {
 
 impl HealthOptions {
     /// None unless it is on.
-    fn request(self) -> Option<Request> {
-        let mut devices: Vec<String> = Vec::new();
-        for name in self.score_devices {
-            if !devices.contains(&name) && devices.len() < metrics_common::sections::MOST_OF_HEALTH
-            {
-                devices.push(name);
-            }
+    fn request(self) -> Result<Option<Request>, String> {
+        let mut devices = self.score_devices;
+        devices.sort();
+        devices.dedup();
+        if devices.len() > MOST_OF_HEALTH {
+            return Err(format!(
+                "--score-devices names {} devices, and {MOST_OF_HEALTH} are the most",
+                devices.len()
+            ));
         }
-        self.health.unwrap_or(false).then_some(Request {
+        if !self.health.unwrap_or(false) {
+            return match self.agent_check {
+                Some(_) => Err("--agent-check tells the score, which needs --health".to_owned()),
+                None => Ok(None),
+            };
+        }
+        Ok(Some(Request {
             reference_us: self.score_reference,
             devices,
             agent: self.agent_check,
-        })
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_as_it_is_asked_for_is_an_error_and_no_silence() {
+        let devices = |count: usize| HealthOptions {
+            health: Some(true),
+            score_devices: (0..count).map(|own| format!("sd{}", own % 17)).collect(),
+            ..HealthOptions::default()
+        };
+        let named = |count| {
+            devices(count)
+                .request()
+                .map(|own| own.unwrap().devices.len())
+        };
+        assert_eq!(named(16), Ok(16));
+        assert!(named(17).is_err_and(|error| error.contains("names 17 devices")));
+        assert!(named(40).is_err(), "the same ones again are no more");
+        let agent = HealthOptions {
+            agent_check: Some("127.0.0.1:1".parse().unwrap()),
+            ..HealthOptions::default()
+        };
+        assert!(
+            agent
+                .request()
+                .is_err_and(|error| error.contains("needs --health"))
+        );
+        assert_eq!(HealthOptions::default().request(), Ok(None));
     }
 }
