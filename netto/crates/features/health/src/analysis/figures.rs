@@ -44,7 +44,7 @@ pub(crate) fn device_times(health: &Health, side: Side) -> Option<DeviceTimes> {
         let seconds = own.count as f64 * mean_ns / 1e9;
         times.device_seconds += seconds;
         times.waited_seconds += seconds * (1.0 + outstanding);
-        times.requests += own.count;
+        times.requests = times.requests.saturating_add(own.count);
     }
     let count = times.requests as f64;
     (times.requests > 0).then_some(DeviceTimes {
@@ -65,7 +65,8 @@ fn requests(device: &BlockDevice, side: Side) -> Requests {
 /// the requests that devices completed. `None` if lookups are not counted, or nobody reads.
 pub(crate) fn hit_ratio(health: &Health) -> Option<f64> {
     let lookups = health.cache_lookups?;
-    let reads: u64 = health.devices.iter().map(|own| own.reads.count).sum();
+    let reads = health.devices.iter().map(|own| own.reads.count);
+    let reads = reads.fold(0, u64::saturating_add);
     let all = lookups.max(reads);
     (all > 0).then(|| 1.0 - reads as f64 / all as f64)
 }
