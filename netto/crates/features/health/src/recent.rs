@@ -2,6 +2,7 @@
 
 use metrics_common::sections::Health;
 use metrics_common::{Sections, Snapshot};
+use netto_questions::api::Covered;
 use netto_questions::window::Window;
 
 use crate::analysis::score::{Score, judge};
@@ -40,6 +41,11 @@ impl Recent {
             },
             ..Snapshot::default()
         });
+    }
+
+    /// What the newest time of this length covers.
+    pub(crate) fn covered(&self, length_ns: u64) -> Covered {
+        self.0.covered(length_ns)
     }
 
     /// The health of the newest time of this length, with its score.

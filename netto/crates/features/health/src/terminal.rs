@@ -25,7 +25,14 @@ pub(crate) const COMMAND: Command = Command {
     view: |_| Box::new(ScoreView::default()),
     ask: |options: FeatureOptions| {
         let request = options.of::<Request>(NAME).cloned().unwrap_or_default();
-        options.with(NAME, request)
+        // Load balancers ask the daemon.
+        options.with(
+            NAME,
+            Request {
+                agent: None,
+                ..request
+            },
+        )
     },
     hosts: Some(rank),
 };
@@ -33,7 +40,6 @@ pub(crate) const COMMAND: Command = Command {
 #[derive(Default)]
 struct ScoreView {
     recent: Recent,
-    covered: Covered,
     /// What a log covers.
     of_log: Option<Covered>,
 }
@@ -43,7 +49,6 @@ impl TextView for ScoreView {
         match absence(info, NAME) {
             Some(reason) if !snapshot.sections.has(NAME) => Err(reason.to_owned()),
             _ => {
-                self.covered.add(&snapshot);
                 self.recent.push(&snapshot);
                 Ok(())
             }
@@ -77,7 +82,9 @@ impl TextView for ScoreView {
 
     fn json(&self, info: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal> {
         let view = self.recent.score(length_ns).map(|(_, score)| View {
-            covered: self.of_log.unwrap_or(self.covered),
+            covered: self
+                .of_log
+                .unwrap_or_else(|| self.recent.covered(length_ns)),
             score,
         });
         json(&Measured::of(info, NAME, view))

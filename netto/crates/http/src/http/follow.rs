@@ -2,8 +2,8 @@
 //! is new, a line comes as often as a silent dashboard is pinged, so that silence is told from death. It
 //! knows no line's content.
 //!
-//! A listener takes the place of a dashboard while it listens. News are looked for once a second, so it
-//! gets one line a second at most, with all that is new since its last.
+//! A listener takes the place of a dashboard while it listens. Once a second netto looks whether there is
+//! news, so a listener gets one line a second at most, with all that is new since its last.
 
 use std::time::{Duration, Instant};
 
