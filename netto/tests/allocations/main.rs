@@ -8,6 +8,7 @@
 mod counting;
 
 use metrics_common::advice::{RULES, Watch, fixture};
+use metrics_common::anomalies::{Detector, fixture::Host};
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{COMPONENTS, Cost, Kind, Snapshot, Source};
 use netto_analysis::classify::Classifier;
@@ -214,4 +215,14 @@ fn to_judge_what_the_last_seconds_advise_copies_no_interval() {
         .iter()
         .filter(|count| **count > RULES.len() as u64 + 1);
     assert_eq!(begun.count(), 4, "in 12 s: {counts:?}");
+}
+
+/// Of a host on which nothing is unusual.
+#[test]
+fn to_look_for_anomalies_allocates_nothing_while_none_begins() {
+    let (mut host, mut detector) = (Host::new(3), Detector::default());
+    host.pass(&mut detector, 240);
+    let newest: Vec<Snapshot> = (0..40).map(|_| host.next_interval()).collect();
+    let all = counting::allocations(|| newest.iter().for_each(|own| detector.push(own)));
+    assert_eq!(all, 0, "in {} intervals", newest.len());
 }
