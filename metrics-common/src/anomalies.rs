@@ -2,6 +2,7 @@
 //! it. Pure, and of bounded memory.
 //!
 //! * [`metrics`]: the one table of what is watched. A row is a few lines.
+//! * [`health`]: values of disks, page cache, queues and pressure for it.
 //! * [`baseline`]: what is usual for one metric.
 //! * [`judge`]: when an anomaly begins and ends, from values.
 //! * [`detector`]: the same from snapshots, by whoever reads them: a log has the anomalies that the
@@ -13,6 +14,7 @@ mod baseline;
 mod detector;
 #[doc(hidden)]
 pub mod fixture;
+mod health;
 mod judge;
 mod metrics;
 

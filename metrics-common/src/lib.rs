@@ -26,6 +26,7 @@
 //! * [`missed`]: when missed events of probes matter.
 
 pub mod advice;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod anomalies;
 pub mod codec;
 pub mod compact;

@@ -5,19 +5,22 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{PathElement, Text};
+use plotters::element::{PathElement, Rectangle, Text};
 use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle, ShapeStyle, TextStyle};
 
+use crate::color::Rgb;
 use crate::plot::{FONT_PX, Theme, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::timeline::{self, Frame, Times};
 
 /// Space for the labels of the value axis, and of the time axis, pixels.
 pub const LEFT_PX: i32 = 44;
 const BOTTOM_PX: i32 = 20;
 const TOP_PX: i32 = 6;
 const RIGHT_PX: i32 = 4;
+/// Of marked spans, on a light and a dark page.
+const MARK: Rgb = Rgb(0xd9, 0x48, 0x2b);
 
 /// The next of 1, 2, 3, 5, 10, 20… (and their tenths), with some air above the value.
 pub fn round_up(value: f64) -> f64 {
@@ -105,17 +108,30 @@ pub(crate) fn draw_value_line<DB: DrawingBackend>(
     area.draw(&Text::new(text, (plot.left - 6, y), label))
 }
 
-/// Draws times below the plot area, and optionally grid lines at them.
+/// Draws times below the plot area, optionally grid lines at them, and marked spans, which are barred above
+/// the area.
 pub(crate) fn draw_times<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     plot: PlotArea,
     theme: Theme,
     frame: &Frame,
-    offset_ms: f64,
+    times: &Times,
     has_lines: bool,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let most = ((plot.right - plot.left) / 72).max(1) as usize;
-    for (at, text) in timeline::ticks(frame, most, offset_ms) {
+    for mark in &times.marks {
+        let x = |ms: f64| plot.x_of(frame, ms.clamp(frame.from_ms, frame.to_ms())) as i32;
+        if mark.to_ms > frame.from_ms && mark.from_ms < frame.to_ms() {
+            // The shortest is seen, too.
+            let (from, to) = (x(mark.from_ms), x(mark.to_ms).max(x(mark.from_ms) + 2));
+            let (band, bar) = ((plot.top, plot.bottom), (plot.top - 5, plot.top - 2));
+            for ((top, bottom), strength) in [(band, 0.15), (bar, 1.0)] {
+                let style = rgb(MARK).mix(strength).filled();
+                area.draw(&Rectangle::new([(from, top), (to, bottom)], style))?;
+            }
+        }
+    }
+    for (at, text) in timeline::ticks(frame, most, times.offset_ms) {
         let x = plot.x_of(frame, at) as i32;
         if has_lines {
             let line = vec![(x, plot.top), (x, plot.bottom)];

@@ -7,7 +7,7 @@ use crate::axes::{PlotArea, draw_times, draw_value_line, lines_below, round_up, 
 use crate::color::Rgb;
 use crate::format;
 use crate::plot::{PlotError, Theme, document, rgb};
-use crate::timeline::Frame;
+use crate::timeline::{Frame, Times};
 use metrics_common::sort::sort_by;
 
 /// One value over time.
@@ -17,8 +17,8 @@ pub struct LineChart {
     pub frame: Frame,
     /// The value in each step; `None` if not measured.
     pub values: Vec<Option<f64>>,
-    /// Offset of the reader's clock from UTC, milliseconds.
-    pub offset_ms: f64,
+    /// What its time axis tells.
+    pub times: Times,
 }
 
 impl LineChart {
@@ -50,7 +50,7 @@ pub fn svg(
             let text = label(value, top);
             draw_value_line(area, plot, theme, plot.y(value, top), text)?;
         }
-        draw_times(area, plot, theme, &line.frame, line.offset_ms, false)?;
+        draw_times(area, plot, theme, &line.frame, &line.times, false)?;
         let at = |step: usize| {
             let middle = line.frame.step_begin_ms(step) + line.frame.step_ms / 2.0;
             let x = plot.x_of(&line.frame, middle).round() as i32;
@@ -91,7 +91,7 @@ mod tests {
                 steps: values.len(),
             },
             values,
-            offset_ms: 0.0,
+            times: Times::default(),
         }
     }
 

@@ -63,6 +63,24 @@ impl Frame {
     }
 }
 
+/// A span of time that is marked in drawings, milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark {
+    /// Its begin.
+    pub from_ms: f64,
+    /// Its end; infinite while it lasts.
+    pub to_ms: f64,
+}
+
+/// What a time axis tells beside its span.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Times {
+    /// Offset of the reader's clock from UTC, milliseconds.
+    pub offset_ms: f64,
+    /// Marked spans.
+    pub marks: Vec<Mark>,
+}
+
 /// The mean of a series in each step; `None` without values.
 pub fn means(
     history: &History,

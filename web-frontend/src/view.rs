@@ -10,7 +10,7 @@ use crate::axes::LEFT_PX;
 use crate::page::dom::Dom;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
-use crate::timeline::Frame;
+use crate::timeline::{Frame, Mark, Times};
 
 /// Width of a step, pixels, and the most steps: a chart is drawn again with every step, and finer
 /// ones would cost more than they show.
@@ -39,6 +39,8 @@ pub struct Scene<'a> {
     pub cursor_ms: Option<f64>,
     /// Whether the daemon can be queried now.
     pub is_live: bool,
+    /// The spans that views mark.
+    pub marks: Vec<Mark>,
 }
 
 impl Scene<'_> {
@@ -50,6 +52,14 @@ impl Scene<'_> {
         };
         let most = (width_px.saturating_sub(LEFT_PX as u32) / STEP_PX).clamp(20, MOST_STEPS);
         Frame::of(self.shared.range, latest_ms, least_ms, most as usize)
+    }
+
+    /// What a time axis tells.
+    pub fn times(&self) -> Times {
+        Times {
+            offset_ms: self.dom.clock_offset_ms(),
+            marks: self.marks.clone(),
+        }
     }
 
     /// Number of CPUs of the host.
@@ -156,6 +166,11 @@ pub trait View: Keys {
     /// The time at a pixel of one of its plots; `None` for other plots.
     fn ms_at(&self, _plot: &str, _x: f64) -> Option<f64> {
         None
+    }
+
+    /// The spans that it marks in all plots over time.
+    fn marks(&self) -> &[Mark] {
+        &[]
     }
 
     /// The time span for moving the cursor by keyboard.

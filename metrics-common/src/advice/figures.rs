@@ -29,6 +29,7 @@ impl<'a> Figures<'a> {
     }
 
     /// The intervals themselves.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn sum(&self) -> &'a Snapshot {
         self.sum
     }

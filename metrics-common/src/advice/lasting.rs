@@ -12,6 +12,10 @@ pub const LEAST_NS: u64 = 3_000_000_000;
 const BEGINS_NS: u64 = 10_000_000_000;
 /// It is said for so long after it held last.
 const ENDS_NS: u64 = 300_000_000_000;
+/// A rule that is said again within this time after it ended comes and goes with the load: each time it is
+/// said twice as long after it held last, up to [`MOST_ENDS_NS`].
+const RETURNS_NS: u64 = 3_600_000_000_000;
+const MOST_ENDS_NS: u64 = 1_200_000_000_000;
 
 /// Which rules hold, and which are said.
 #[derive(Debug, Clone)]
@@ -28,6 +32,10 @@ struct Said {
     /// Since when it holds.
     since_ns: Option<u64>,
     held_last_ns: u64,
+    /// It is said for so long after it held last.
+    ends_ns: u64,
+    /// When it was said last.
+    ended_ns: Option<u64>,
 }
 
 impl Default for Lasting {
@@ -58,10 +66,20 @@ impl Said {
         if holds == Holds::Yes {
             let since_ns = *self.since_ns.get_or_insert(now_ns);
             self.held_last_ns = now_ns;
-            self.is_said |= now_ns.abs_diff(since_ns) >= begins_ns;
-        } else {
-            self.since_ns = None;
-            self.is_said &= now_ns.abs_diff(self.held_last_ns) <= ENDS_NS;
+            if !self.is_said && now_ns.abs_diff(since_ns) >= begins_ns {
+                self.is_said = true;
+                let ended_ns = self.ended_ns.take();
+                self.ends_ns = match ended_ns.is_some_and(|own| now_ns.abs_diff(own) < RETURNS_NS) {
+                    true => (2 * self.ends_ns).min(MOST_ENDS_NS),
+                    false => ENDS_NS,
+                };
+            }
+            return;
+        }
+        self.since_ns = None;
+        if self.is_said && now_ns.abs_diff(self.held_last_ns) > self.ends_ns {
+            self.is_said = false;
+            self.ended_ns = Some(now_ns);
         }
     }
 }
@@ -209,6 +227,28 @@ mod tests {
         assert!(!said_at(797, Holds::No));
         assert!(!said_at(798, Holds::Yes));
         assert!(said_at(3, Holds::Yes), "another time of day");
+    }
+
+    #[test]
+    fn a_rule_that_returns_with_the_load_is_said_longer_each_time_and_after_an_hour_as_at_first() {
+        let mut own = Said::default();
+        let mut now = 1_000;
+        // For how long it is said after it held, if it holds again after so many seconds without.
+        let mut said_for = |silent: u64| {
+            now += silent;
+            for _ in 0..12 {
+                now += 1;
+                own.go_on(now * S, Holds::Yes, BEGINS_NS);
+            }
+            let held = now;
+            while own.is_said {
+                now += 1;
+                own.go_on(now * S, Holds::No, BEGINS_NS);
+            }
+            now - held - 1
+        };
+        let minutes = [0, 100, 100, 100, 100, 3_700].map(|silent| said_for(silent) / 60);
+        assert_eq!(minutes, [5, 10, 20, 20, 20, 5]);
     }
 
     #[test]

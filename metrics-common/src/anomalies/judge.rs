@@ -2,8 +2,8 @@
 //! without an allocation unless an anomaly begins.
 //!
 //! A value is *out* if it is worse than the center of its baseline by all of: [`DEVIATIONS`], the
-//! metric's least effect, and its least factor. An anomaly **begins** when two of the last three steps
-//! are out, with the first of these. It **ends** with its last step that was out by half as much, once
+//! metric's least effect, and its least factor. An anomaly **begins** when as many of the last steps as its
+//! metric needs are out, with the first of these. It **ends** with its last step that was out by half as much, once
 //! [`ENDS_NS`] have passed without another; one that comes back within [`REOPENS_NS`] goes on, and so is
 //! told once however it flickers. One that lasts for [`LONGEST_NS`] is what is usual now: it ends, and
 //! its baseline is learnt anew. Values that are out, and all while it is open, are not learnt; at its
@@ -28,6 +28,9 @@ pub const LONGEST_NS: u64 = 600_000_000_000;
 pub const WITH_NS: u64 = 5_000_000_000;
 /// Anomalies kept: those that are open, and the newest that have ended.
 pub const MOST_KEPT: usize = 64;
+
+/// Steps of which those that are out are looked at, at most.
+const MOST_STEPS: usize = 8;
 
 /// A set of metrics: bits by their place in the table.
 type Set = u64;
@@ -119,7 +122,7 @@ struct Row {
     /// The last steps that were out, the newest in the lowest bit.
     out: u8,
     /// When the last steps began, the newest first.
-    began_unix_ns: [u64; 3],
+    began_unix_ns: [u64; MOST_STEPS],
     /// Its open anomaly, or the one that ended last.
     own: Option<u64>,
 }
@@ -237,8 +240,8 @@ impl Judge {
                 }
                 match &mut open {
                     Some(own) => own.take(value, off, end_unix_ns),
-                    None if metric.role == Role::Trouble && row.begins() => {
-                        let begun = row.begun_unix_ns();
+                    None if metric.role == Role::Trouble && row.begins(metric.needs) => {
+                        let begun = row.begun_unix_ns(metric.needs);
                         let new = Anomaly {
                             id: 0,
                             metric: place,
@@ -389,15 +392,20 @@ impl Row {
         }
     }
 
-    /// Whether two of the last three steps were out, with the last of them.
-    fn begins(&self) -> bool {
-        self.out & 1 == 1 && (self.out & 0b111).count_ones() >= 2
+    /// The last steps, one more than are needed, that were out.
+    fn newest_out(&self, needs: u32) -> u8 {
+        self.out & (u8::MAX >> (u8::BITS - 1).saturating_sub(needs))
+    }
+
+    /// Whether so many of the last steps, but for one, were out, with the last of them.
+    fn begins(&self, needs: u32) -> bool {
+        self.out & 1 == 1 && self.newest_out(needs).count_ones() >= needs
     }
 
     /// Begin of the first of these steps that was out.
-    fn begun_unix_ns(&self) -> u64 {
-        let first = if self.out & 0b100 != 0 { 2 } else { 1 };
-        self.began_unix_ns[first]
+    fn begun_unix_ns(&self, needs: u32) -> u64 {
+        let first = self.newest_out(needs).checked_ilog2().unwrap_or(0);
+        self.began_unix_ns[first as usize]
     }
 }
 

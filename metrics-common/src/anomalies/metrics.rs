@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 
+use super::health::slowest;
 use crate::advice::figures::Figures;
 use crate::latency::Point;
 use crate::sections::{Interface, ProtocolCount, SoftnetCount, WorkCount};
@@ -31,6 +32,9 @@ pub struct Metric {
     pub least: f64,
     /// It must be at least so many times what is usual, or so many times less.
     pub times: f64,
+    /// So many steps must be out, of one more: fewer where each event counts, more where bursts of load
+    /// are felt for a moment on a healthy host. Less than 8.
+    pub needs: u32,
     /// Its value; no number where it is not known.
     pub(super) value: fn(&Figures<'_>) -> f64,
     /// What is known beside it, in words.
@@ -115,7 +119,11 @@ impl Metric {
         let Metric {
             slug, name, times, ..
         } = self;
-        format!("| `{slug}` | {name} | {least} | {times} |")
+        let steps = match self.role {
+            Role::Trouble => format!(" {} of {} |", self.needs, self.needs + 1),
+            Role::Context => String::new(),
+        };
+        format!("| `{slug}` | {name} | {least} | {times} |{steps}")
     }
 }
 
@@ -133,8 +141,22 @@ const fn trouble(
         bad: Direction::Up,
         least,
         times,
+        needs: 2,
         value,
         detail: |_| None,
+    }
+}
+
+/// What bursts of an ordinary load change, too, for a moment.
+const fn level(
+    slug: &'static str,
+    name: &'static str,
+    effect: (Unit, f64, f64),
+    value: fn(&Figures<'_>) -> f64,
+) -> Metric {
+    Metric {
+        needs: 5,
+        ..trouble(slug, name, effect, value)
     }
 }
 
@@ -271,7 +293,7 @@ pub const METRICS: &[Metric] = &[
             |of| of.drops(Some(BY_RULES)),
         )
     },
-    trouble(
+    level(
         "receive-cost",
         "CPU time of the RX softirq for a packet, or 8 KiB of larger ones",
         (Unit::Nanoseconds, 2_000.0, 4.0),
@@ -280,7 +302,7 @@ pub const METRICS: &[Metric] = &[
             cost(of.worth(&["rx_softirq"]), of.packets(), bytes)
         },
     ),
-    trouble(
+    level(
         "call-cost",
         "CPU time in socket calls for a message, or 8 KiB of larger ones",
         (Unit::Nanoseconds, 5_000.0, 4.0),
@@ -290,13 +312,13 @@ pub const METRICS: &[Metric] = &[
             cost(of.worth(&["tx_syscall", "rx_syscall"]), messages, bytes)
         },
     ),
-    trouble(
+    level(
         "stack-latency",
         "From a packet's arrival to its socket, 99th percentile",
         (Unit::Nanoseconds, 1e6, 4.0),
         |of| of.latency_p99(&[Point::TcpSocketEnqueued, Point::UdpSocketEnqueued]),
     ),
-    trouble(
+    level(
         "qdisc-wait",
         "Wait in queueing disciplines, 99th percentile",
         (Unit::Nanoseconds, 1e6, 4.0),
@@ -321,7 +343,7 @@ pub const METRICS: &[Metric] = &[
             let (_, owner) = all.max_by_key(|(ns, _)| **ns)?;
             Some(format!("most of all {}", owner.label()))
         },
-        ..trouble(
+        ..level(
             "irq-stall",
             "Time in which interrupts stalled all tasks of a control group",
             (Unit::Share, 0.05, 4.0),
@@ -336,6 +358,55 @@ pub const METRICS: &[Metric] = &[
             let (taken, lost) = of.stacks();
             share(lost, taken + lost, 50.0)
         },
+    ),
+    Metric {
+        detail: |of| slowest(of, |own| own.reads),
+        ..level(
+            "disk-read-time",
+            "Time that a read takes in its device, of the slowest one",
+            (Unit::Nanoseconds, 20e6, 4.0),
+            |of| of.device_time(|own| own.reads),
+        )
+    },
+    Metric {
+        detail: |of| slowest(of, |own| own.writes),
+        ..level(
+            "disk-write-time",
+            "Time that a write takes in its device, of the slowest one",
+            (Unit::Nanoseconds, 50e6, 4.0),
+            |of| of.device_time(|own| own.writes),
+        )
+    },
+    trouble(
+        "disk-errors",
+        "Requests of block devices that failed",
+        (Unit::PerSecond, 0.5, 4.0),
+        |of| of.disk_errors(),
+    ),
+    level(
+        "page-cache-misses",
+        "Requests of block devices for a lookup in the page cache",
+        (Unit::Share, 0.3, 4.0),
+        |of| of.page_cache_misses(),
+    ),
+    Metric {
+        detail: |of| {
+            let links = &of.sections.health.as_ref()?.links;
+            let most = links.iter().max_by_key(|own| own.qdisc_dropped)?;
+            Some(format!("{} at {}", count(most.qdisc_dropped), most.name))
+        },
+        ..trouble(
+            "qdisc-drops",
+            "Packets dropped by queueing disciplines",
+            (Unit::PerSecond, 10.0, 4.0),
+            |of| of.qdisc_drops(),
+        )
+    },
+    level(
+        "memory-stall",
+        "Time in which some task waited for memory",
+        (Unit::Share, 0.1, 4.0),
+        |of| of.stall("memory"),
     ),
     context(
         "network-cpus",
@@ -402,6 +473,24 @@ pub const METRICS: &[Metric] = &[
         "Wait in sockets until programs read, 99th percentile",
         (Unit::Nanoseconds, 1e6, 2.0),
         |of| of.latency_p99(&[Point::TcpReadWait, Point::UdpReadWait]),
+    ),
+    context(
+        "round-trip",
+        "The median round-trip time of TCP connections",
+        (Unit::Nanoseconds, 1e6, 2.0),
+        |of| of.round_trip(),
+    ),
+    context(
+        "cpu-stall",
+        "Time in which some task waited for a CPU",
+        (Unit::Share, 0.1, 1.5),
+        |of| of.stall("cpu"),
+    ),
+    context(
+        "io-stall",
+        "Time in which some task waited for a device",
+        (Unit::Share, 0.1, 1.5),
+        |of| of.stall("io"),
     ),
 ];
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    anomalies, balance, bpf, burn, child, churn, copies, cpus, flow_cpu, flow_table, latency_depth,
+    anomalies, balance, bpf, burn, child, churn, copies, cpus, disk_loads, flow_cpu, flow_table, latency_depth,
     latency_talk, loads, messages, stall, uring,
 };
 
@@ -117,6 +117,15 @@ fn role(words: &[String]) -> Result<()> {
             balance::ask(to.parse()?)
         }
         ["told", at] => balance::print_told(at.parse()?),
+        ["reads-file", file, how, per_second] => {
+            let per_second = per_second.parse()?;
+            go_on(|| disk_loads::read(Path::new(file), how, per_second))
+        }
+        ["writes-file", file, per_second] => {
+            let per_second = per_second.parse()?;
+            go_on(|| disk_loads::write(Path::new(file), per_second))
+        }
+        ["forgets-file", file] => go_on(|| disk_loads::forget_again(Path::new(file))),
         ["connect-storm"] => go_on(loads::connect_storm),
         ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),

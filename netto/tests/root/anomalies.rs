@@ -4,8 +4,10 @@
 //! netto counts TCP in the network namespace of process 1. So it is one, of a PID namespace of its own, in
 //! the receiver's network namespace.
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -15,20 +17,27 @@ use serde_json::Value;
 
 use crate::child::{self, Owned};
 use crate::daemon;
+use crate::disks::{Disk, Limit};
 use crate::http;
 use crate::lab::{Namespace, Network};
+use crate::measure;
 use crate::traffic::agent;
 use crate::trial::tests;
 
 tests! {
     anomalies::each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends ["ip", "nft", "tc", "unshare"];
-    anomalies::an_ordinary_load_that_changes_has_one_at_most ["ip", "unshare"];
+    anomalies::those_of_disks_are_told_once_begin_within_two_intervals_and_end
+        ["ip", "losetup", "mkfs.ext4", "unshare"];
+    anomalies::an_ordinary_load_that_changes_has_one_at_most
+        ["ip", "losetup", "mkfs.ext4", "unshare"];
 }
 
 const NETTO_PORT: u16 = 10_880;
 const LISTENER: u16 = 6001;
 const SINK: u16 = 6002;
 const DATAGRAMS: u16 = 6003;
+/// Of the file that disks have.
+const FILE_BYTES: usize = 40 << 20;
 /// The length of an interval, seconds.
 const INTERVAL: f64 = 0.5;
 /// What is made may take so long to be there, seconds.
@@ -47,13 +56,14 @@ struct Inside<'a> {
 }
 
 impl<'a> Inside<'a> {
-    fn start(at: &'a Namespace) -> Result<Self> {
+    fn start(at: &'a Namespace, options: &[&str]) -> Result<Self> {
         let mut command = at.command("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.arg(daemon::binary());
         let port = NETTO_PORT.to_string();
         let period = (INTERVAL * 1e3).to_string();
         command.args(["run", "--port", &port, "--user-period", &period]);
+        command.args(options);
         let netto = Owned::start(&mut command)?;
         let own = Inside { at, _netto: netto };
         child::eventually(|| own.get("/readyz").map(drop))?;
@@ -143,7 +153,7 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
     let left_v4 = IpAddr::from([10, 77, 1, 1]);
     let sink = agent(left, &["tcp-sink", &at(left_v4, SINK)])?;
     let writer = agent(right, &["tcp-writes", &at(left_v4, SINK), "1000", "400"])?;
-    let netto = Inside::start(right)?;
+    let netto = Inside::start(right, &["--health"])?;
     std::thread::sleep(WARM);
 
     netto.is_told("tcp-retransmits", || {
@@ -178,17 +188,50 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
     ensure!(named.len() == 1, "by their reason: {named:?}");
     let detail = named[0]["evidence"].as_str().context("no evidence")?;
     ensure!(detail.contains("QDISC_DROP"), "{detail}");
+    let by_queues = netto.told("qdisc-drops")?;
+    ensure!(
+        by_queues.len() == 1,
+        "by the queueing discipline: {by_queues:?}"
+    );
+    Ok(())
+}
+
+fn those_of_disks_are_told_once_begin_within_two_intervals_and_end() -> Result<()> {
+    let mut disk = Disk::new()?;
+    let file = disk.mount()?.join("records");
+    fs::write(&file, vec![7; FILE_BYTES])?;
+    child::run(&mut Command::new("sync"))?;
+    let file = file.to_str().context("a path that is not UTF-8")?;
+    let limit = Limit::new("reader", &disk)?;
+    let here = Namespace::new()?;
+    // What ends first stands last.
+    let netto = Inside::start(&here, &["--health", "--score-devices", &disk.name])?;
+    let cached = agent(&here, &["reads-file", file, "cached", "500"])?;
+    let direct = agent(&here, &["reads-file", file, "direct", "100"])?;
+    limit.take(direct.pid())?;
+    std::thread::sleep(WARM);
+
+    netto.is_told("disk-read-time", || {
+        limit.set(20)?;
+        Ok(Mends(|| limit.set(0).unwrap_or(())))
+    })?;
+    drop(direct);
+    netto.is_told("page-cache-misses", || {
+        agent(&here, &["forgets-file", file])
+    })?;
+    drop(cached);
     Ok(())
 }
 
 /// One kind of load for some seconds.
-fn load(network: &Network, kind: u64) -> Result<Vec<Owned>> {
+fn load(network: &Network, files: [&str; 2], kind: u64) -> Result<Vec<Owned>> {
     let to = |port| SocketAddr::new(network.right_v4, port).to_string();
+    let stream = to(SINK);
+    let reads = |words: &[&str]| Ok(vec![agent(&network.left, words)?]);
     let tcp = |words: &[&str]| -> Result<Vec<Owned>> {
         let sink = agent(&network.right, &["tcp-sink", &to(SINK)])?;
         Ok(vec![agent(&network.left, words)?, sink])
     };
-    let stream = to(SINK);
     match kind {
         0 => Ok(Vec::new()),
         1 => tcp(&["tcp-blast", &stream]),
@@ -201,36 +244,98 @@ fn load(network: &Network, kind: u64) -> Result<Vec<Owned>> {
             Ok(vec![agent(&network.left, &words)?, sink])
         }
         6 => {
-            let listener = to(LISTENER);
-            let serving = agent(&network.right, &["answer-messages", &listener])?;
+            let reader = agent(&network.right, &["tcp-reads", &stream])?;
             Ok(vec![
-                agent(&network.left, &["ask-messages", &listener, "100000000"])?,
-                serving,
+                agent(&network.left, &["tcp-ticks", &stream, "300"])?,
+                reader,
             ])
         }
-        _ => Ok(vec![agent(&network.right, &["connect-storm"])?]),
+        7 => Ok(vec![agent(&network.right, &["connect-storm"])?]),
+        8 => reads(&["reads-file", files[0], "cached", "2000"]),
+        // What is written past the page cache is in it no more, and would be missed.
+        9 => reads(&["reads-file", files[1], "direct", "200"]),
+        _ => reads(&["writes-file", files[1], "50"]),
+    }
+}
+
+/// When rules of advice began and ended to be given, as Prometheus is told each second.
+#[derive(Default)]
+struct Given {
+    active: BTreeMap<String, f64>,
+    /// Seconds since the begin, the rule, and whether it began.
+    changes: Vec<(f64, String, bool)>,
+}
+
+impl Given {
+    fn look(&mut self, netto: &Inside<'_>, at: f64) -> Result<()> {
+        for own in measure::parse(&netto.get("/metrics")?.body)? {
+            if own.name != "netto_advice_active" {
+                continue;
+            }
+            let rule = own.label("rule").to_owned();
+            let before = self.active.insert(rule.clone(), own.value);
+            if before.unwrap_or(0.0) != own.value {
+                println!("{at:.0} s: {rule} {}", own.value);
+                self.changes.push((at, rule, own.value > 0.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rule that began most often, and how often.
+    fn most_begun(&self) -> Option<(&str, usize)> {
+        let begins = self.changes.iter().filter(|own| own.2);
+        let mut counts = BTreeMap::new();
+        for (_, rule, _) in begins {
+            *counts.entry(&**rule).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count)
     }
 }
 
 fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
     let minutes = std::env::var(MINUTES).unwrap_or_else(|_| "5".to_owned());
     let minutes: f64 = minutes.parse().context(MINUTES)?;
+    let mut disk = Disk::new()?;
+    let at = disk.mount()?.to_owned();
+    let files = ["cached", "direct"].map(|name| format!("{}/{name}", at.display()));
+    for file in &files {
+        fs::write(file, vec![7; FILE_BYTES / 2])?;
+    }
+    child::run(&mut Command::new("sync"))?;
+    let files = [&*files[0], &*files[1]];
     let network = Network::direct()?;
-    let netto = Inside::start(&network.right)?;
+    let options = ["--health", "--latency", "--score-devices", &disk.name];
+    let netto = Inside::start(&network.right, &options)?;
     let mut random = SplitMix64(28);
-    let begun = Instant::now();
-    let mut changes = 0;
+    let (begun, mut given) = (Instant::now(), Given::default());
+    let (mut changes, mut told) = (0, Vec::<Value>::new());
     while begun.elapsed().as_secs_f64() < 60.0 * minutes {
-        let _first = load(&network, random.below(8))?;
-        let seconds = 3 + random.below(40);
-        std::thread::sleep(Duration::from_secs(seconds));
+        let _first = load(&network, files, random.below(11))?;
+        for _ in 0..3 + random.below(40) {
+            std::thread::sleep(Duration::from_secs(1));
+            given.look(&netto, begun.elapsed().as_secs_f64())?;
+        }
+        // The newest 64 are kept.
+        let answer = netto.get("/api/v1/anomalies")?.json()?;
+        let all = answer["anomalies"].as_array().context("no list")?;
+        for own in all {
+            if told.iter().all(|before| before["id"] != own["id"]) {
+                println!("{:.0} s: {own}", begun.elapsed().as_secs_f64());
+                told.push(own.clone());
+            }
+        }
         changes += 1;
     }
-    let answer = netto.get("/api/v1/anomalies")?.json()?;
-    println!("\n{minutes} minutes, {changes} changes of load: {answer:#}");
-    ensure!(
-        answer["begun"].as_u64() <= Some(1),
-        "more than one was told"
+    let most = given.most_begun();
+    println!(
+        "\n{minutes} minutes, {changes} changes of load: {} anomalies, {} changes of advice, {most:?} began \
+         most often",
+        told.len(),
+        given.changes.len()
     );
+    ensure!(told.len() <= 1, "more than one was told");
+    // Advice that returns with its load is given longer; what begins more often comes and goes.
+    ensure!(most.is_none_or(|(_, count)| count <= 2), "{most:?}");
     Ok(())
 }

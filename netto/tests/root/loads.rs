@@ -263,7 +263,7 @@ pub fn tcp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
 
 /// Does something so many times a second; as often as it can if that is 0. In bursts at moments
 /// of no fixed distance, so that no sampler keeps in step with them.
-fn paced(per_second: u64, mut act: impl FnMut() -> Result<()>) -> Result<()> {
+pub fn paced(per_second: u64, mut act: impl FnMut() -> Result<()>) -> Result<()> {
     if per_second == 0 {
         loop {
             act()?;

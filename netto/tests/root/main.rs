@@ -23,6 +23,7 @@ mod counting_around;
 mod counting_times;
 mod cpus;
 mod daemon;
+mod disk_loads;
 mod disks;
 mod flows;
 mod follow;

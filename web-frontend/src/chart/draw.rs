@@ -13,7 +13,7 @@ use crate::axes::{PlotArea, draw_times, draw_value_line, lines_below, round_up, 
 use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
 use crate::plot::{PlotError, Theme, document, rgb};
-use crate::timeline::Frame;
+use crate::timeline::{Frame, Times};
 
 /// One series of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,8 +54,8 @@ pub struct Chart {
     pub whole: String,
     /// End of the value axis.
     pub top: f64,
-    /// Offset of the reader's clock from UTC, milliseconds.
-    pub offset_ms: f64,
+    /// What its time axis tells.
+    pub times: Times,
 }
 
 impl Chart {
@@ -66,7 +66,7 @@ impl Chart {
         basis: Basis,
         (host_cpus, whole_cpus): (f64, Vec<Option<f64>>),
         whole: String,
-        offset_ms: f64,
+        times: Times,
     ) -> Self {
         for layer in &mut layers {
             let steps = layer.cpus.iter().enumerate();
@@ -96,7 +96,7 @@ impl Chart {
             whole_cpus,
             whole,
             top,
-            offset_ms,
+            times,
         }
     }
 
@@ -135,7 +135,7 @@ pub fn draw<DB: DrawingBackend>(
         let text = value_label(value, chart.top, chart.basis);
         draw_value_line(area, plot, theme, plot.y(value, chart.top), text)?;
     }
-    draw_times(area, plot, theme, &chart.frame, chart.offset_ms, true)?;
+    draw_times(area, plot, theme, &chart.frame, &chart.times, true)?;
     let mut below = vec![0.0; chart.frame.steps];
     for layer in &chart.layers {
         let above: Vec<f64> = below

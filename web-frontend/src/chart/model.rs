@@ -9,7 +9,7 @@ use super::legend;
 use crate::basis::{self, Basis};
 use crate::color::Rgb;
 use crate::format;
-use crate::timeline::{self, Frame};
+use crate::timeline::{self, Frame, Times};
 use crate::view_model::{index_of, parts_of};
 
 /// The parts of a component over time; for one without parts, the component itself. Parts that are
@@ -20,7 +20,7 @@ pub fn parts_chart(
     whole: &str,
     frame: Frame,
     (basis, cpus): (Basis, usize),
-    offset_ms: f64,
+    times: Times,
 ) -> Chart {
     let own = index_of(info, whole);
     let is_split = parts_of(info, whole).next().is_some();
@@ -59,7 +59,7 @@ pub fn parts_chart(
         None => vec![Some(host_cpus); frame.steps],
     };
     let whole = (host_cpus, whole_cpus);
-    Chart::new(frame, layers, basis, whole, name.to_owned(), offset_ms)
+    Chart::new(frame, layers, basis, whole, name.to_owned(), times)
 }
 
 /// The text alternative of the chart, one or two sentences.
@@ -93,7 +93,7 @@ pub fn spoken(chart: &Chart, what: &str) -> String {
 
 /// The sentence below the chart: unit and time of its values.
 pub fn sentence(chart: &Chart) -> String {
-    let clock = |ms| timeline::clock(ms, chart.offset_ms, true);
+    let clock = |ms| timeline::clock(ms, chart.times.offset_ms, true);
     let phrase = chart.basis.phrase(&chart.whole);
     format!(
         "Values in {phrase}. Mean and max are of the {} shown, {} to {}, in steps of {}.",
@@ -120,7 +120,14 @@ mod tests {
     fn a_chart_holds_the_parts_that_appear_and_the_whole_if_there_are_none() {
         let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
         let keys = |whole: &str| -> Vec<String> {
-            let chart = parts_chart(&info, &history, whole, FRAME, (Basis::Host, 2), 0.0);
+            let chart = parts_chart(
+                &info,
+                &history,
+                whole,
+                FRAME,
+                (Basis::Host, 2),
+                Times::default(),
+            );
             chart.layers.into_iter().map(|layer| layer.key).collect()
         };
         assert_eq!(keys("network"), ["tx_syscall", "rx_softirq"]);
@@ -133,14 +140,30 @@ mod tests {
         fixture::cost(&mut last).components[index_of(&info, "tx_softirq").unwrap()] =
             Some(vec![fixture::MS, 0]);
         history.push(&last);
-        let whole = parts_chart(&info, &history, "tx_softirq", FRAME, (Basis::Host, 2), 0.0);
+        let whole = parts_chart(
+            &info,
+            &history,
+            "tx_softirq",
+            FRAME,
+            (Basis::Host, 2),
+            Times::default(),
+        );
         assert_eq!(whole.layers[0].key, "tx_softirq");
     }
 
     #[test]
     fn the_text_alternative_says_what_the_eye_would_see() {
         let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
-        let of = |basis| parts_chart(&info, &history, "network", FRAME, (basis, 2), 0.0);
+        let of = |basis| {
+            parts_chart(
+                &info,
+                &history,
+                "network",
+                FRAME,
+                (basis, 2),
+                Times::default(),
+            )
+        };
         let text = spoken(&of(Basis::Host), "Events");
         for part in [
             "Events over 3 s: ",
@@ -152,7 +175,14 @@ mod tests {
         }
         let text = spoken(&of(Basis::Cpus), "Events");
         assert!(text.contains("Last: RX softirq 3.00 CPUs"), "{text}");
-        let empty = parts_chart(&info, &history, "nothing", FRAME, (Basis::Host, 2), 0.0);
+        let empty = parts_chart(
+            &info,
+            &history,
+            "nothing",
+            FRAME,
+            (Basis::Host, 2),
+            Times::default(),
+        );
         assert!(spoken(&empty, "Events").contains("nothing was measured"));
     }
 
@@ -160,7 +190,7 @@ mod tests {
     fn the_sentence_below_says_basis_and_time() {
         let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
         let of = |whole: &str, basis| {
-            let chart = parts_chart(&info, &history, whole, FRAME, (basis, 2), 0.0);
+            let chart = parts_chart(&info, &history, whole, FRAME, (basis, 2), Times::default());
             sentence(&chart)
         };
         assert_eq!(

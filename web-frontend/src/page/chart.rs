@@ -64,7 +64,7 @@ impl TimeChart {
             whole,
             scene.frame(width, scene.history.resolution_ms()),
             (scene.shared.basis, scene.cpus()),
-            dom.clock_offset_ms(),
+            scene.times(),
         );
         let fresh = match &self.drawn {
             Some((old, old_size, old_dark)) => {
@@ -108,7 +108,7 @@ impl TimeChart {
             self.layout = Some(layout);
         }
         let when = step
-            .map(|step| timeline::clock(chart.frame.step_begin_ms(step), chart.offset_ms, true));
+            .map(|step| timeline::clock(chart.frame.step_begin_ms(step), chart.times.offset_ms, true));
         for (live, text) in self
             .values
             .iter_mut()

@@ -4,6 +4,7 @@
 mod act;
 pub mod chart;
 pub mod dom;
+pub mod fetch;
 pub mod marks;
 pub mod save;
 mod switch;
@@ -284,6 +285,10 @@ impl Page {
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
             is_live: *self.connection.state() == ConnectionState::Live,
+            marks: {
+                let all = self.views.iter().map(|(_, view)| view.marks());
+                all.collect::<Vec<_>>().concat()
+            },
         };
         act(&mut self.views, &self.shared, &scene).map(Some)
     }

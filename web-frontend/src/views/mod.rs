@@ -50,6 +50,7 @@ views!(
     now,
     map,
     advice,
+    anomalies,
     time,
     owners,
     cpus,
@@ -60,6 +61,7 @@ views!(
     intruders,
     flows,
     latency,
+    health,
     flame,
     missing,
     #[cfg(feature = "example")]

@@ -22,7 +22,14 @@ fn layer(key: &str, color: Rgb, values: Vec<Option<f64>>) -> Layer {
 
 fn chart(layers: Vec<Layer>) -> Chart {
     let whole = (1.0, vec![Some(1.0); 10]);
-    Chart::new(FRAME, layers, Basis::Host, whole, String::new(), 0.0)
+    Chart::new(
+        FRAME,
+        layers,
+        Basis::Host,
+        whole,
+        String::new(),
+        Times::default(),
+    )
 }
 
 fn two() -> Chart {

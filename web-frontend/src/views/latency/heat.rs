@@ -10,7 +10,7 @@ use plotters::style::text_anchor::HPos;
 use crate::axes::{PlotArea, draw_times, label_style, stretches};
 use crate::color::Rgb;
 use crate::plot::{PlotError, Theme, document, rgb};
-use crate::timeline::Frame;
+use crate::timeline::{Frame, Times};
 
 /// Smaller shares of packets are not drawn.
 const LEAST_SHARE: f64 = 0.001;
@@ -20,8 +20,8 @@ const LEAST_SHARE: f64 = 0.001;
 pub struct Heat {
     /// The time span.
     pub frame: Frame,
-    /// Offset of the reader's clock from UTC, milliseconds.
-    pub offset_ms: f64,
+    /// What its time axis tells.
+    pub times: Times,
     /// The range of displayed powers: first and end.
     pub powers: (usize, usize),
     /// The share for each step and power; empty if not measured.
@@ -37,7 +37,7 @@ impl Heat {
         frame: Frame,
         point: Point,
         percentiles: [Vec<Option<f64>>; 2],
-        offset_ms: f64,
+        times: Times,
     ) -> Self {
         let mut sums = vec![(0.0, Vec::new()); frame.steps];
         let grid = history.grid("latency");
@@ -80,7 +80,7 @@ impl Heat {
         let last = (0..POWERS).rev().find(is_there).unwrap_or(15);
         Heat {
             frame,
-            offset_ms,
+            times,
             powers: (first, last + 1),
             shares,
             percentiles,
@@ -142,7 +142,7 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
                 label_style(theme, HPos::Right),
             ))?;
         }
-        draw_times(area, plot, theme, &heat.frame, heat.offset_ms, false)?;
+        draw_times(area, plot, theme, &heat.frame, &heat.times, false)?;
         // The median is thin, the 99th percentile thick; each is named at its end.
         for ((percentile, name), width) in heat.percentiles.iter().zip(["p50", "p99"]).zip([1, 2]) {
             let mut end = None;

@@ -94,12 +94,12 @@ impl Latency {
         let width = width.clamp(160, 4000);
         let frame = scene.frame(width, scene.history.resolution_ms());
         let percentiles = model::percentiles(scene.history, &frame, point);
-        let (offset_ms, basis) = (dom.clock_offset_ms(), scene.shared.basis);
-        let heat = Heat::of(scene.history, frame, point, percentiles, offset_ms);
+        let basis = scene.shared.basis;
+        let heat = Heat::of(scene.history, frame, point, percentiles, scene.times());
         let cost = LineChart {
             values: model::cost(scene.info, scene.history, &frame, basis),
             frame,
-            offset_ms,
+            times: scene.times(),
         };
         let dark = dom.is_dark();
         let now = (heat, cost, width, dark);
@@ -183,7 +183,7 @@ impl View for Latency {
         let text = match at {
             None => format!("{what} The lines are the median and the 99th percentile."),
             Some((_, step)) => {
-                let when = timeline::clock(frame.step_begin_ms(step), heat.offset_ms, true);
+                let when = timeline::clock(frame.step_begin_ms(step), heat.times.offset_ms, true);
                 let cost = cost.values.get(step).copied().flatten();
                 let cost = cost.map_or("not measured".to_owned(), |own| basis.text(own));
                 format!("{what} At {when}: {}; cost {cost}.", heat.step_text(step))

@@ -39,7 +39,7 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 /// What of the playback is in the document.
 struct Replay {
-    client: Rc<ReplayClient>,
+    client: ReplayClient,
     /// The daemon's answers, until the next drawing takes them.
     inbox: Rc<RefCell<Vec<ReplayAnswer>>>,
     is_there: bool,

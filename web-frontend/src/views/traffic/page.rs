@@ -60,7 +60,7 @@ impl Traffic {
         let line = LineChart {
             values: ratio.values(scene.info, scene.history, &frame, scene.shared.basis),
             frame,
-            offset_ms: dom.clock_offset_ms(),
+            times: scene.times(),
         };
         let dark = dom.is_dark();
         let now = (line, width, dark);
@@ -137,7 +137,7 @@ impl View for Traffic {
         let text = match at {
             None => what,
             Some((_, step)) => {
-                let when = timeline::clock(line.frame.step_begin_ms(step), line.offset_ms, true);
+                let when = timeline::clock(line.frame.step_begin_ms(step), line.times.offset_ms, true);
                 let value = line.values[step];
                 let value =
                     value.map_or("not measured".to_owned(), |value| ratio.text(value, basis));

@@ -40,8 +40,8 @@ pub(crate) const METRICS: Catalogue = Catalogue {
         "netto_advice_active",
         Unit::Flag,
         "1 while a rule of advice (docs/ADVICE.md) is given, else 0. A rule is given once it has held \
-         for ten seconds, and is withdrawn once it has not held for five minutes. Absent where a figure \
-         that the rule needs is not known.",
+         for ten seconds, and is withdrawn once it has not held for five minutes, or longer if it \
+         returns often. Absent where a figure that the rule needs is not known.",
         &["rule"],
         |inputs, out| {
             let Some(last) = inputs.totals.state::<LastSeconds>() else {

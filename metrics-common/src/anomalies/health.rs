@@ -1,0 +1,198 @@
+//! Values of the host's health that are watched: of disks, page cache, queueing disciplines and pressure.
+//! No number where they are not measured. Pure.
+
+use super::metrics::Unit;
+use crate::advice::figures::Figures;
+use crate::sections::{BlockDevice, Health, Requests};
+use crate::snapshot::Snapshot;
+
+/// Fewer requests a second say nothing of a device.
+const LEAST_REQUESTS: f64 = 10.0;
+/// Fewer lookups a second say nothing of the page cache.
+const LEAST_LOOKUPS: f64 = 50.0;
+
+/// The mean time of a request in its device: by probes, else with the wait before it.
+fn mean_ns(requests: Requests) -> f64 {
+    match requests.timed {
+        Some(timed) if timed.count > 0 => timed.service_ns as f64 / timed.count as f64,
+        _ => requests.whole_ns as f64 / requests.count as f64,
+    }
+}
+
+/// The device that takes longest, of those with enough requests in this time.
+fn slowest_device(
+    health: &Health,
+    of: fn(&BlockDevice) -> Requests,
+) -> Option<(&BlockDevice, f64)> {
+    let seconds = health.measured_ns as f64 / 1e9;
+    let all = health.devices.iter().filter_map(|own| {
+        let requests = of(own);
+        let is_busy = requests.count as f64 >= LEAST_REQUESTS * seconds;
+        (is_busy && requests.count > 0).then(|| (own, mean_ns(requests)))
+    });
+    all.max_by(|(_, own), (_, other)| own.total_cmp(other))
+}
+
+/// The device that takes longest, in words.
+pub(super) fn slowest(of: &Snapshot, requests: fn(&BlockDevice) -> Requests) -> Option<String> {
+    let (device, ns) = slowest_device(of.sections.health.as_ref()?, requests)?;
+    let BlockDevice { name, class, .. } = device;
+    Some(format!(
+        "{} at {name} ({class})",
+        Unit::Nanoseconds.shown(ns)
+    ))
+}
+
+impl<'a> Figures<'a> {
+    fn health(&self) -> Option<&'a Health> {
+        self.sum().sections.health.as_ref()
+    }
+
+    /// Time of a request in the device that takes longest, nanoseconds.
+    pub(super) fn device_time(&self, of: fn(&BlockDevice) -> Requests) -> f64 {
+        let slowest = self.health().and_then(|own| slowest_device(own, of));
+        slowest.map_or(f64::NAN, |(_, ns)| ns)
+    }
+
+    /// Requests that failed, by second, where probes see them.
+    pub(super) fn disk_errors(&self) -> f64 {
+        let timed = self.health().map(|health| {
+            let all = health.devices.iter();
+            let timed = all.flat_map(|own| [own.reads.timed, own.writes.timed]);
+            timed.flatten().map(|own| own.errors)
+        });
+        let errors = timed.and_then(|all| all.reduce(u64::saturating_add));
+        self.rate(errors)
+    }
+
+    /// Reads of devices for a lookup in the page cache.
+    pub(super) fn page_cache_misses(&self) -> f64 {
+        let Some(health) = self.health() else {
+            return f64::NAN;
+        };
+        let lookups = self.rate(health.cache_lookups);
+        let reads = health.devices.iter().map(|own| own.reads.count);
+        let reads = self.rate(reads.reduce(u64::saturating_add));
+        match lookups >= LEAST_LOOKUPS {
+            true => (reads / lookups).min(1.0),
+            false => f64::NAN,
+        }
+    }
+
+    /// Packets that queueing disciplines dropped, by second.
+    pub(super) fn qdisc_drops(&self) -> f64 {
+        let dropped = self.health().map(|health| {
+            let all = health.links.iter().map(|own| own.qdisc_dropped);
+            all.fold(0_u64, u64::saturating_add)
+        });
+        self.rate(dropped)
+    }
+
+    /// Share of the time in which some task waited for this resource.
+    pub(super) fn stall(&self, resource: &str) -> f64 {
+        let known = self.health().and_then(|health| {
+            let mut all = health.pressure.iter();
+            let own = all.find(|own| own.resource == resource)?;
+            Some(own.some_ns as f64 / health.measured_ns as f64)
+        });
+        known.map_or(f64::NAN, |share| share.min(1.0))
+    }
+
+    /// The median round-trip time of TCP connections, nanoseconds.
+    pub(super) fn round_trip(&self) -> f64 {
+        let tcp = self.health().and_then(|own| own.tcp);
+        let known = tcp.and_then(|own| own.rtt_ns);
+        known.map_or(f64::NAN, |ns| ns as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::fixture::calm;
+    use crate::sections::{LinkHealth, Pressure, Timed};
+
+    fn device(name: &str, count: u64, service_ns: u64) -> BlockDevice {
+        let timed = Timed {
+            count,
+            service_ns: count * service_ns,
+            errors: count / 10,
+            ..Timed::default()
+        };
+        BlockDevice {
+            name: name.to_owned(),
+            class: "ssd".to_owned(),
+            reads: Requests {
+                count,
+                timed: Some(timed),
+                ..Requests::default()
+            },
+            ..BlockDevice::default()
+        }
+    }
+
+    fn measured(health: Health) -> Snapshot {
+        let mut own = calm();
+        own.interval_ns = 1_000_000_000;
+        own.sections.health = Some(Health {
+            measured_ns: own.interval_ns,
+            ..health
+        });
+        own
+    }
+
+    #[test]
+    fn a_disk_is_judged_by_the_slowest_device_that_is_busy_and_without_one_there_is_no_number() {
+        let own = measured(Health {
+            devices: vec![
+                device("sda", 100, 1_000_000),
+                device("sdb", 20, 40_000_000),
+                device("sdc", 3, 900_000_000),
+            ],
+            ..Health::default()
+        });
+        let of = Figures::of(&own);
+        assert_eq!(of.device_time(|own| own.reads), 40e6);
+        assert!(of.device_time(|own| own.writes).is_nan());
+        assert_eq!(of.disk_errors(), 12.0);
+        let words = slowest(&own, |own| own.reads);
+        assert_eq!(words.as_deref(), Some("40.0 ms at sdb (ssd)"));
+        let none = calm();
+        assert!(Figures::of(&none).disk_errors().is_nan());
+        assert!(Figures::of(&none).qdisc_drops().is_nan());
+    }
+
+    #[test]
+    fn misses_are_reads_of_devices_for_a_lookup_and_few_lookups_say_nothing() {
+        let with = |lookups| {
+            let own = measured(Health {
+                devices: vec![device("sda", 100, 1)],
+                cache_lookups: Some(lookups),
+                ..Health::default()
+            });
+            Figures::of(&own).page_cache_misses()
+        };
+        assert_eq!((with(400), with(60)), (0.25, 1.0));
+        assert!(with(10).is_nan());
+    }
+
+    #[test]
+    fn drops_of_all_queues_are_by_second_and_stalls_are_shares() {
+        let dropped = |qdisc_dropped| LinkHealth {
+            qdisc_dropped,
+            ..LinkHealth::default()
+        };
+        let own = measured(Health {
+            links: vec![dropped(3), dropped(4)],
+            pressure: vec![Pressure {
+                resource: "memory".to_owned(),
+                some_ns: 250_000_000,
+                full_ns: None,
+            }],
+            ..Health::default()
+        });
+        let of = Figures::of(&own);
+        assert_eq!((of.qdisc_drops(), of.stall("memory")), (7.0, 0.25));
+        assert!(of.stall("io").is_nan() && of.round_trip().is_nan());
+    }
+}

@@ -1,0 +1,134 @@
+//! Requests to the daemon whose answers are JSON, and what is read of such an answer.
+
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+
+use js_sys::{Array, Reflect};
+use wasm_bindgen::prelude::*;
+use web_sys::{RequestInit, Response, Window};
+
+use super::dom::error_message;
+
+/// Sends requests and passes the answers on.
+pub struct JsonClient {
+    window: Window,
+    on_head: Closure<dyn FnMut(JsValue)>,
+    on_json: Closure<dyn FnMut(JsValue)>,
+    on_failure: Closure<dyn FnMut(JsValue)>,
+}
+
+impl JsonClient {
+    /// Creates the callbacks once, so that requests leave nothing behind. `done` gets the answer, or why there
+    /// is none.
+    pub fn new(window: Window, done: impl Fn(Result<JsValue, String>) + 'static) -> Rc<Self> {
+        let done = Rc::new(done);
+        Rc::new_cyclic(|weak: &Weak<JsonClient>| {
+            let (own, failed) = (weak.clone(), done.clone());
+            let on_head = Closure::new(move |response: JsValue| {
+                if let Some(client) = own.upgrade()
+                    && let Err(error) = client.take_head(&response.unchecked_into())
+                {
+                    failed(Err(error_message(&error)));
+                }
+            });
+            let told = done.clone();
+            let on_json = Closure::new(move |json: JsValue| told(Ok(json)));
+            let on_failure = Closure::new(move |error: JsValue| done(Err(error_message(&error))));
+            JsonClient {
+                window,
+                on_head,
+                on_json,
+                on_failure,
+            }
+        })
+    }
+
+    /// Asks an address, which is relative, as the page's own may have a path of its own.
+    pub fn send(&self, address: &str, method: &str) {
+        let options = RequestInit::new();
+        options.set_method(method);
+        let asked = self.window.fetch_with_str_and_init(address, &options);
+        let _ = asked.then2(&self.on_head, &self.on_failure);
+    }
+
+    /// Reads the body as JSON; that of a refusal is none, which fails.
+    fn take_head(&self, response: &Response) -> Result<(), JsValue> {
+        let _ = response.json()?.then2(&self.on_json, &self.on_failure);
+        Ok(())
+    }
+}
+
+/// Seconds between two requests for the same.
+const EVERY: u32 = 3;
+
+/// An answer that is asked for again and again, of a daemon that is there; a report has none.
+pub struct Polled {
+    client: Rc<JsonClient>,
+    address: &'static str,
+    /// The newest answer, until somebody takes it.
+    inbox: Rc<Cell<Option<JsValue>>>,
+    /// Whether it is asked for.
+    pub is_wanted: bool,
+    seconds: u32,
+}
+
+impl Polled {
+    /// Nothing is asked for before somebody wants it.
+    pub fn new(window: &Window, redraw: &Rc<dyn Fn()>, address: &'static str) -> Self {
+        let inbox: Rc<Cell<Option<JsValue>>> = Rc::default();
+        let (arrived, redraw) = (inbox.clone(), redraw.clone());
+        let client = JsonClient::new(window.clone(), move |answer| {
+            // Without an answer, what is known stays.
+            if let Ok(json) = answer {
+                arrived.set(Some(json));
+                redraw();
+            }
+        });
+        Polled {
+            client,
+            address,
+            inbox,
+            is_wanted: false,
+            seconds: 0,
+        }
+    }
+
+    /// Asks if it is time; called about once a second.
+    pub fn every_second(&mut self) {
+        self.seconds += 1;
+        if self.is_wanted && self.seconds % EVERY == 1 {
+            self.client.send(self.address, "GET");
+        }
+    }
+
+    /// The newest answer, once.
+    pub fn take(&self) -> Option<Json> {
+        self.inbox.take().map(Json)
+    }
+}
+
+/// An object of an answer.
+pub struct Json(pub JsValue);
+
+impl Json {
+    /// The object with this key; undefined if there is none.
+    pub fn at(&self, key: &str) -> Json {
+        Json(Reflect::get(&self.0, &key.into()).unwrap_or_default())
+    }
+
+    /// The text with this key.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.at(key).0.as_string()
+    }
+
+    /// The number with this key.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.at(key).0.as_f64()
+    }
+
+    /// The list with this key; empty if there is none.
+    pub fn list(&self, key: &str) -> Vec<Json> {
+        let list = self.at(key).0.dyn_into::<Array>().unwrap_or_default();
+        list.iter().map(Json).collect()
+    }
+}

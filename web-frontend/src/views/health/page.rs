@@ -1,0 +1,69 @@
+//! The host's score in the document.
+
+use std::rc::Rc;
+
+use metrics_common::Info;
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::table::{self, Side};
+use crate::page::dom::Dom;
+use crate::page::fetch::Polled;
+use crate::state::Keys;
+use crate::view::{Scene, View};
+
+const ADDRESS: &str = "api/v1/score?last=5s";
+
+/// The view, before anything is shown.
+pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Health {
+        polled: Polled::new(window, redraw, ADDRESS),
+    })
+}
+
+struct Health {
+    polled: Polled,
+}
+
+impl Keys for Health {}
+
+impl View for Health {
+    fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
+        let mut all = info.instruments.iter();
+        let is_measured = all.any(|own| own.name == "health" && own.availability.is_available());
+        self.polled.is_wanted = is_measured && !dom.root.has_attribute("data-standalone");
+        dom.set_hidden("health", true)
+    }
+
+    fn every_second(&mut self) {
+        self.polled.every_second();
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let is_paused = scene.shown.sequence != scene.now.sequence;
+        let Some(json) = self.polled.take().filter(|_| !is_paused) else {
+            return Ok(());
+        };
+        let sides = [("Reads", "reads"), ("Writes", "writes")].map(|(name, key)| {
+            let own = json.at(key);
+            let parts = ["contributions", "left_out", "lowered"];
+            let parts = parts.iter().flat_map(|key| own.list(key)).map(|part| {
+                let text = |keys: [&str; 2]| keys.iter().find_map(|key| part.text(key));
+                (
+                    text(["name", "figure"]).unwrap_or_default(),
+                    part.number("seconds"),
+                    text(["because", "reason"]).unwrap_or_default(),
+                )
+            });
+            Side {
+                name,
+                seconds: own.number("expected_seconds"),
+                scores: ["score", "weighted"].map(|key| own.number(key)),
+                parts: parts.collect(),
+            }
+        });
+        let is_known = !json.at("reads").0.is_undefined();
+        scene.dom.set_hidden("health", !is_known)?;
+        scene.dom.set_html("#health-list", table::of(&sides))
+    }
+}
