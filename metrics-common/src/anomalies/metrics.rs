@@ -315,13 +315,13 @@ pub const METRICS: &[Metric] = &[
     level(
         "stack-latency",
         "From a packet's arrival to its socket, 99th percentile",
-        (Unit::Nanoseconds, 1e6, 4.0),
+        (Unit::Nanoseconds, 10e6, 4.0),
         |of| of.latency_p99(&[Point::TcpSocketEnqueued, Point::UdpSocketEnqueued]),
     ),
     level(
         "qdisc-wait",
         "Wait in queueing disciplines, 99th percentile",
-        (Unit::Nanoseconds, 1e6, 4.0),
+        (Unit::Nanoseconds, 10e6, 4.0),
         |of| of.latency_p99(&[Point::Qdisc]),
     ),
     Metric {
@@ -390,6 +390,8 @@ pub const METRICS: &[Metric] = &[
         |of| of.page_cache_misses(),
     ),
     Metric {
+        // Queues are read each second or seldomer: what they dropped comes in one step.
+        needs: 1,
         detail: |of| {
             let links = &of.sections.health.as_ref()?.links;
             let most = links.iter().max_by_key(|own| own.qdisc_dropped)?;
@@ -398,7 +400,7 @@ pub const METRICS: &[Metric] = &[
         ..trouble(
             "qdisc-drops",
             "Packets dropped by queueing disciplines",
-            (Unit::PerSecond, 10.0, 4.0),
+            (Unit::PerSecond, 100.0, 4.0),
             |of| of.qdisc_drops(),
         )
     },

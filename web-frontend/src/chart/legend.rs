@@ -200,7 +200,7 @@ mod tests {
             basis,
             (2.0, whole_cpus),
             "all".to_owned(),
-            0.0,
+            crate::timeline::Times::default(),
         )
     }
 

@@ -1,7 +1,7 @@
 //! Drawings of areas, on any backend.
 
 use super::*;
-use crate::timeline::Frame;
+use crate::timeline::{Frame, Mark};
 
 const FRAME: Frame = Frame {
     from_ms: 0.0,
@@ -167,4 +167,34 @@ fn any_size_is_drawn() {
     }
     let empty = chart(Vec::new());
     assert!(svg(&empty, Theme::LIGHT, (300, 100)).is_ok());
+}
+
+#[test]
+fn a_marked_span_is_barred_above_the_plot_at_its_times_and_one_elsewhere_is_not() {
+    let marked = |from_ms: f64, to_ms: f64| {
+        let mut chart = two();
+        chart.times.marks = vec![Mark { from_ms, to_ms }];
+        svg(&chart, Theme::LIGHT, (448, 200)).unwrap()
+    };
+    // The plot is 400 pixels wide, from pixel 44 on.
+    let bars = |svg: &str| -> Vec<String> {
+        let bars = svg.split("<rect ").filter(|own| own.contains("#D9482B"));
+        let bars = bars.filter(|own| own.contains("opacity=\"1\""));
+        bars.map(str::to_owned).collect()
+    };
+    let [bar] = &bars(&marked(2_000.0, 5_000.0))[..] else {
+        panic!("one bar");
+    };
+    assert!(
+        bar.contains("x=\"124\"") && bar.contains("width=\"120\""),
+        "{bar}"
+    );
+    let [open] = &bars(&marked(8_000.0, f64::INFINITY))[..] else {
+        panic!("one bar");
+    };
+    assert!(
+        open.contains("x=\"364\"") && open.contains("width=\"80\""),
+        "{open}"
+    );
+    assert_eq!(bars(&marked(20_000.0, 30_000.0)), [""; 0]);
 }

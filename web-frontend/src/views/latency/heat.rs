@@ -184,7 +184,7 @@ mod tests {
             FRAME,
             point,
             percentiles(&history, &FRAME, point),
-            0.0,
+            Times::default(),
         );
         assert_eq!(heat.powers, (power_of(20), power_of(60) + 1));
         assert!((heat.shares[0][power_of(20)] - 0.99).abs() < 0.02);
