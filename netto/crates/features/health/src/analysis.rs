@@ -3,6 +3,7 @@
 pub(crate) mod devices;
 pub(crate) mod figures;
 pub(crate) mod follow;
+pub(crate) mod groups;
 pub(crate) mod pressure;
 pub(crate) mod score;
 pub(crate) mod smart;
