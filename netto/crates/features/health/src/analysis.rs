@@ -1,5 +1,6 @@
 //! From readings to figures of an interval, and from these to a score. Pure.
 
+pub(crate) mod ata;
 pub(crate) mod devices;
 pub(crate) mod figures;
 pub(crate) mod follow;

@@ -17,6 +17,7 @@ use netto_pipeline::options::FeatureOptions;
 use netto_platform::background::Background;
 use netto_platform::overhead::{Counting, Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, Tick};
+use netto_sys::privileges::Capability;
 
 use self::agent::{Agent, Answers};
 use self::analysis::devices::{Follower as DeviceFollower, Timings, parse};
@@ -44,6 +45,10 @@ mod terminal;
 /// CPU time is measured without it, and only who asks for it has it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<Request>(NAME).is_some(),
+    capabilities: |options| match options.of::<Request>(NAME) {
+        Some(own) if own.asks_ata => &[Capability::CAP_SYS_RAWIO],
+        _ => &[],
+    },
     options: Some(options::OPTIONS),
     command: Some(terminal::COMMAND),
     metrics: metrics::METRICS,
@@ -229,9 +234,10 @@ impl Watcher {
             }
         }
         let roots = tick.platform.roots.clone();
+        let asks_ata = self.request.asks_ata;
         let newest = self
             .drive_readings
-            .poll(tick.now_ns, move || drives::read_all(&roots));
+            .poll(tick.now_ns, move || drives::read_all(&roots, asks_ata));
         if let Some(newest) = newest {
             self.drives = newest;
         }
