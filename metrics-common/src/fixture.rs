@@ -6,8 +6,8 @@ use crate::info::{Availability, ComponentInfo, Info, ProbeInfo};
 use crate::log::{Block, LogError};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sections::{
-    BlockDevice, DriveHealth, Health, LinkHealth, MissingFigure, Pressure, Requests, TcpHealth,
-    Timed,
+    BlockDevice, DriveHealth, GroupReads, Health, LinkHealth, MissingFigure, Pressure, Requests,
+    TcpHealth, Timed,
 };
 use crate::{COMPONENTS, Cost, CpuModes, Modes, OwnCost, Sections, Snapshot};
 
@@ -64,6 +64,18 @@ pub fn health() -> Health {
             outstanding_ns: 500_000_000,
         }],
         cache_lookups: Some(1_000),
+        groups: vec![
+            GroupReads {
+                path: Some("/store".to_owned()),
+                lookups: 900,
+                requests: 90,
+            },
+            GroupReads {
+                path: None,
+                lookups: 100,
+                requests: 10,
+            },
+        ],
         pressure: ["cpu", "io", "memory"]
             .map(|resource| Pressure {
                 resource: resource.to_owned(),

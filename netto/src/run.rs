@@ -205,7 +205,7 @@ fn run(
     room::ensure(&[probes(config), serving()])?;
     let mut prepared = bind(features, config)?;
     // A port below 1024 is bound before.
-    give_up_privileges(config);
+    give_up_privileges(features, config);
     if config.has_file {
         let arguments = arguments.to_vec();
         let again = move || config_again(features, &arguments);
@@ -316,8 +316,10 @@ fn of_logs(given: &Show) -> Outcome {
 }
 
 /// Keeps what measuring needs.
-fn give_up_privileges(config: &Config) {
-    if let Err(error) = privileges::keep_needed(config.log_file.is_some()) {
+fn give_up_privileges(features: &[Feature], config: &Config) {
+    let own = |feature: &Feature| (feature.capabilities)(&config.features).iter().copied();
+    let more = features.iter().flat_map(own);
+    if let Err(error) = privileges::keep_needed(config.log_file.is_some(), more) {
         tracing::warn!("cannot give up privileges that are not needed: {error:#}");
     }
 }
@@ -329,7 +331,7 @@ fn measure(features: &'static [Feature], config: &Config) -> anyhow::Result<Meas
 
 /// Measures for a terminal, without a server.
 fn begin(features: &'static [Feature], config: &Config) -> anyhow::Result<Begun> {
-    give_up_privileges(config);
+    give_up_privileges(features, config);
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let Measurement {
@@ -376,7 +378,7 @@ fn demonstrate(
 }
 
 fn check(features: &'static [Feature], config: &Config) -> anyhow::Result<()> {
-    give_up_privileges(config);
+    give_up_privileges(features, config);
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let measurement = measure(features, config)?;

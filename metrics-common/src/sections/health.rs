@@ -13,6 +13,8 @@ use crate::packed::Damaged;
 
 /// Most block devices, interfaces, drives, resources and missing figures, each.
 pub const MOST_OF_HEALTH: usize = 16;
+/// Most control groups, all others together as one of them.
+pub const MOST_READING_GROUPS: usize = 32;
 
 /// The host's health in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,9 @@ pub struct Health {
     /// Times that reads looked into the page cache, for files of these devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_lookups: Option<u64>,
+    /// Reads by control group, of files and devices of any kind: the largest, and all others together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupReads>,
     /// Time in which tasks waited for a resource.
     pub pressure: Vec<Pressure>,
     /// TCP's connections and listening sockets.
@@ -86,6 +91,19 @@ pub struct Timed {
     pub service_ns: u64,
     /// Those that failed.
     pub errors: u64,
+}
+
+/// Reads of the tasks of a control group (version 2).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupReads {
+    /// Its path below the mount; absent of all others together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Times that its reads of files looked into the page cache.
+    pub lookups: u64,
+    /// Reads that its tasks gave to devices themselves. What threads of the kernel gave to them for
+    /// somebody is among all others.
+    pub requests: u64,
 }
 
 /// Time in which tasks waited for a resource (pressure stall information).
@@ -196,6 +214,29 @@ fn join<T: Clone>(
     }
 }
 
+/// Adds reads by group. A new group has a place of its own while there is one: no sum that somebody
+/// follows becomes less.
+fn join_groups(all: &mut Vec<GroupReads>, later: &[GroupReads]) {
+    for more in later {
+        // One place is for all others.
+        let named = all.iter().filter(|own| own.path.is_some()).count();
+        let is_known = all.iter().any(|own| own.path == more.path);
+        let has_room = is_known || named + 1 < MOST_READING_GROUPS;
+        let path = if has_room { more.path.as_ref() } else { None };
+        let place = all.iter().position(|own| own.path.as_ref() == path);
+        let place = place.unwrap_or_else(|| {
+            all.push(GroupReads {
+                path: path.cloned(),
+                ..GroupReads::default()
+            });
+            all.len() - 1
+        });
+        let own = &mut all[place];
+        own.lookups = own.lookups.saturating_add(more.lookups);
+        own.requests = own.requests.saturating_add(more.requests);
+    }
+}
+
 impl Section for Health {
     type Wire = Health;
 
@@ -211,7 +252,8 @@ impl Section for Health {
             wire.drives.len(),
             wire.missing.len(),
         ];
-        let is_bounded = lengths.iter().all(|length| *length <= MOST_OF_HEALTH);
+        let is_bounded = lengths.iter().all(|length| *length <= MOST_OF_HEALTH)
+            && wire.groups.len() <= MOST_READING_GROUPS;
         is_bounded.then_some(wire).ok_or(Damaged)
     }
 
@@ -237,6 +279,7 @@ impl Section for Health {
             (Some(own), Some(later)) => Some(own.saturating_add(later)),
             (own, later) => later.or(own),
         };
+        join_groups(&mut self.groups, &later.groups);
         join(
             &mut self.pressure,
             &later.pressure,
@@ -344,6 +387,37 @@ mod tests {
     }
 
     #[test]
+    fn groups_add_up_and_those_without_a_place_are_among_the_others() {
+        let own = |path: Option<String>, lookups| GroupReads {
+            path,
+            lookups,
+            requests: 1,
+        };
+        let all = |from: usize| -> Vec<GroupReads> {
+            let named = (from..from + MOST_READING_GROUPS - 1)
+                .map(|number| own(Some(format!("/{number}")), 10));
+            named.chain([own(None, 5)]).collect()
+        };
+        let mut sum = Health::default();
+        for from in [0, 1] {
+            let later = Health {
+                groups: all(from),
+                ..health()
+            };
+            sum.add(&later, &Columns::folded());
+        }
+        assert_eq!(sum.groups.len(), MOST_READING_GROUPS);
+        let of = |path: Option<&str>| {
+            let found = sum.groups.iter().find(|own| own.path.as_deref() == path);
+            found.map(|own| (own.lookups, own.requests))
+        };
+        assert_eq!((of(Some("/0")), of(Some("/1"))), (Some((10, 1)), Some((20, 2))));
+        assert_eq!(of(None), Some((5 + 5 + 10, 3)), "the newest has no place");
+        let lookups: u64 = sum.groups.iter().map(|own| own.lookups).sum();
+        assert_eq!(lookups, 2 * (31 * 10 + 5));
+    }
+
+    #[test]
     fn what_is_written_is_read_and_no_list_is_longer_than_it_may_be() {
         let written = Snapshot {
             sections: Sections {
@@ -356,6 +430,9 @@ mod tests {
         assert_eq!(read, written);
         let mut many = health();
         many.drives = vec![DriveHealth::default(); MOST_OF_HEALTH + 1];
+        assert!(Health::from_wire(many, 0).is_err());
+        let mut many = health();
+        many.groups = vec![GroupReads::default(); MOST_READING_GROUPS + 1];
         assert!(Health::from_wire(many, 0).is_err());
     }
 }

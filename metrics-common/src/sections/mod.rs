@@ -33,8 +33,8 @@ pub use flows::{
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use health::{
-    BlockDevice, DriveHealth, LinkHealth, MOST_OF_HEALTH, MissingFigure, Pressure, Requests,
-    TcpHealth, Timed,
+    BlockDevice, DriveHealth, GroupReads, LinkHealth, MOST_OF_HEALTH, MOST_READING_GROUPS,
+    MissingFigure, Pressure, Requests, TcpHealth, Timed,
 };
 pub use intruders::{Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};

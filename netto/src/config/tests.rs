@@ -58,7 +58,7 @@ fn sample(option: &str) -> &'static str {
         "latency-points" => "[\"ip-start\"]",
         "latency-interfaces" | "latency-netns" | "latency-cgroups" => "[\"x\"]",
         "latency-pids" | "latency-ports" => "[7]",
-        "health" => "true",
+        "health" | "score-ata" => "true",
         "score-devices" => "[\"sda\"]",
         "agent-check" => "\"127.0.0.1:1\"",
         "latency-group" => "\"owner\"",
@@ -85,7 +85,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 49);
+    assert_eq!(seen, 50);
 }
 
 #[test]

@@ -148,6 +148,7 @@ pub const TABLE: &[Row] = &[
         "minutes, as nothing is told in the first; metrics-common anomalies/tests.rs has each by seeds",
     ),
     root("health::a_host_").guest(),
+    root("health_price::").statistics("prices, which only a quiet host has; health:: has the counts"),
     root("balance::").long(
         "minutes, and a real HAProxy; health:: has the weights, and score.rs of the feature each term",
     ),

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::uring::Worker;
 use crate::{
-    anomalies, balance, bpf, burn, child, churn, copies, cpus, disk_loads, flow_cpu, flow_table, latency_depth,
-    latency_talk, loads, messages, stall, uring,
+    anomalies, bpf, burn, child, churn, copies, cpus, delay, disk_loads, flow_cpu, flow_table,
+    latency_depth, latency_talk, loads, messages, stall, store, uring,
 };
 
 /// No agent outlives this.
@@ -108,15 +108,24 @@ fn role(words: &[String]) -> Result<()> {
             go_on(|| latency_depth::read_late(at.parse()?, rest))
         }
         ["ask-late", to, turns] => latency_talk::ask_late(to.parse()?, turns.parse()?),
-        ["store", file, at, name] => {
+        ["store", file, cache, at, name] => {
             end_with_owner();
-            balance::serve(file, at.parse()?, name)
+            store::serve(file, cache, at.parse()?, name)
         }
-        ["ask-stores", to] => {
+        ["ask-stores", to, reads_percent] => {
             end_with_owner();
-            balance::ask(to.parse()?)
+            store::ask(to.parse()?, reads_percent.parse()?)
         }
-        ["told", at] => balance::print_told(at.parse()?),
+        ["told", at, said] => store::print_told(at.parse()?, said),
+        ["tell-latency", at, port] => {
+            end_with_owner();
+            store::tell_latency(at.parse()?, port.parse()?)
+        }
+        ["delay", device, namespace, other, delay_us] => {
+            end_with_owner();
+            let delay = Duration::from_micros(delay_us.parse()?);
+            delay::hold(device, namespace, other, delay)
+        }
         ["reads-file", file, how, per_second] => {
             let per_second = per_second.parse()?;
             go_on(|| disk_loads::read(Path::new(file), how, per_second))

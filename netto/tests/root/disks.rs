@@ -1,5 +1,5 @@
 //! A disk of the tests' own: a loop device over a file, past the page cache, with a file system if wanted;
-//! and a limit of how often a program may read the disk below it.
+//! and limits of how often a program may use the disk below it, and of its page cache.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +16,7 @@ const BYTES: u64 = 64 << 20;
 const OPTIONS: &str = "noatime,noinit_itable,no_prefetch_block_bitmaps";
 /// Version 1 of control groups, which limits disks.
 const LIMITS: &str = "/sys/fs/cgroup/blkio";
+const MEMORY: &str = "/sys/fs/cgroup/memory";
 
 /// A loop device, detached when dropped.
 pub struct Disk {
@@ -97,52 +98,91 @@ impl Drop for Disk {
     }
 }
 
-/// A group whose programs may read the disk below only so often; removed when dropped, by when they must
-/// have ended.
-pub struct Limit {
+/// A group of version 1 of control groups; removed when dropped, by when its programs must have ended.
+struct Group {
     folder: PathBuf,
+}
+
+impl Group {
+    /// A new one below this folder, which has this file if groups there have limits.
+    fn new(below: &str, file: &str, name: &str) -> Result<Self> {
+        let below = Path::new(below);
+        if !below.join(file).exists() {
+            let why = format!(
+                "version 1 of control groups, with {file}, is not mounted at {}",
+                below.display()
+            );
+            return Err(NotOnThisKernel(why).into());
+        }
+        let folder = below.join(format!("nettotest-{}-{name}", std::process::id()));
+        fs::create_dir(&folder)?;
+        Ok(Group { folder })
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<()> {
+        fs::write(self.folder.join(file), value)
+            .with_context(|| format!("cannot write {value} to {file}"))
+    }
+
+    /// Takes a process in, and what it starts from now on.
+    fn take(&self, pid: u32) -> Result<()> {
+        self.set("cgroup.procs", &pid.to_string())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let left = || fs::remove_dir(&self.folder).map_err(Into::into);
+        let _ = child::within(std::time::Duration::from_secs(10), left);
+    }
+}
+
+/// A group whose programs may use the disk below only so often.
+pub struct Limit {
+    group: Group,
     below: String,
 }
 
 impl Limit {
     /// A group without a limit.
     pub fn new(name: &str, disk: &Disk) -> Result<Self> {
-        let folder = Path::new(LIMITS).join(format!("nettotest-{}-{name}", std::process::id()));
-        if !Path::new(LIMITS)
-            .join("blkio.throttle.read_iops_device")
-            .exists()
-        {
-            let why = "version 1 of control groups, which limits disks, is not mounted";
-            return Err(NotOnThisKernel(why.to_owned()).into());
-        }
-        fs::create_dir(&folder)?;
         Ok(Limit {
-            folder,
+            group: Group::new(LIMITS, "blkio.throttle.read_iops_device", name)?,
             below: disk.below.clone(),
         })
     }
 
     /// Takes a process in, and what it starts from now on.
     pub fn take(&self, pid: u32) -> Result<()> {
-        Ok(fs::write(
-            self.folder.join("cgroup.procs"),
-            pid.to_string(),
-        )?)
+        self.group.take(pid)
     }
 
-    /// Sets how often its programs may read, a second; 0: as often as they want.
-    pub fn set(&self, reads: u32) -> Result<()> {
-        let line = format!("{} {reads}", self.below);
-        Ok(fs::write(
-            self.folder.join("blkio.throttle.read_iops_device"),
-            line,
-        )?)
+    /// Sets how often its programs may read, and how often they may write, a second; 0: as often as they
+    /// want.
+    pub fn set(&self, requests: u32) -> Result<()> {
+        let line = format!("{} {requests}", self.below);
+        for direction in ["read", "write"] {
+            let file = format!("blkio.throttle.{direction}_iops_device");
+            self.group.set(&file, &line)?;
+        }
+        Ok(())
     }
 }
 
-impl Drop for Limit {
-    fn drop(&mut self) {
-        let left = || fs::remove_dir(&self.folder).map_err(Into::into);
-        let _ = child::within(std::time::Duration::from_secs(10), left);
+/// A group whose programs have only so much memory, the page cache of what they read included.
+pub struct Memory(Group);
+
+impl Memory {
+    /// A group with this limit.
+    pub fn new(name: &str, bytes: u64) -> Result<Self> {
+        const LIMIT: &str = "memory.limit_in_bytes";
+        let group = Group::new(MEMORY, LIMIT, name)?;
+        group.set(LIMIT, &bytes.to_string())?;
+        Ok(Memory(group))
+    }
+
+    /// Takes a process in, and what it starts from now on.
+    pub fn take(&self, pid: u32) -> Result<()> {
+        self.0.take(pid)
     }
 }

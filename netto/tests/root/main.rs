@@ -23,6 +23,7 @@ mod counting_around;
 mod counting_times;
 mod cpus;
 mod daemon;
+mod delay;
 mod disk_loads;
 mod disks;
 mod flows;
@@ -40,7 +41,9 @@ mod measure;
 mod owners_off;
 mod owners_pids;
 mod quiet;
+mod replicas;
 mod soak;
+mod store;
 mod traffic;
 mod uring;
 mod websocket;
@@ -59,7 +62,7 @@ suites! {
     latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
     owners, truth, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
-    synth, synth_memory, intruders, advice, advice_scenes, anomalies, health, balance, stall, browser, fleet,
+    synth, synth_memory, intruders, advice, advice_scenes, anomalies, health, health_price, balance, stall, browser, fleet,
 }
 
 use std::process::ExitCode;

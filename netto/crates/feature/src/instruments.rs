@@ -12,6 +12,7 @@ use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 use netto_questions::table::Table;
+use netto_sys::privileges::Capability;
 use netto_sys::system;
 
 /// A running feature, which fills one section of each snapshot.
@@ -34,6 +35,8 @@ pub struct Feature {
     pub is_asked_for: fn(&FeatureOptions) -> bool,
     /// What it wants samples to carry, with these options.
     pub tags: fn(&FeatureOptions) -> Tags,
+    /// What it may do with these options besides what every netto may.
+    pub capabilities: fn(&FeatureOptions) -> &'static [Capability],
     /// Starts it; earlier events belong to no interval.
     ///
     /// # Errors
@@ -68,6 +71,7 @@ impl Feature {
             is_essential: false,
             is_asked_for: |_| true,
             tags: |_| Tags::None,
+            capabilities: |_| &[],
             start,
             options: None,
             command: None,

@@ -9,6 +9,8 @@ use netto_bpf_build::{Abi, Constant, Record, compile};
 const DEVICES: usize = 32;
 /// Reads and writes of each.
 const ROWS: usize = 2 * DEVICES;
+/// Control groups that each CPU tells apart.
+const GROUPS: usize = 64;
 
 fn main() -> anyhow::Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
@@ -16,11 +18,18 @@ fn main() -> anyhow::Result<()> {
     Abi {
         name: "health",
         definitions: "",
-        constants: &[Constant {
-            name: "HEALTH_DEVICES",
-            value: DEVICES,
-            about: "Devices that are told apart.",
-        }],
+        constants: &[
+            Constant {
+                name: "HEALTH_DEVICES",
+                value: DEVICES,
+                about: "Devices that are told apart.",
+            },
+            Constant {
+                name: "HEALTH_GROUPS",
+                value: GROUPS,
+                about: "Control groups that each CPU tells apart.",
+            },
+        ],
         records: &[
             Record {
                 name: "health_devices",
@@ -50,6 +59,27 @@ fn main() -> anyhow::Result<()> {
                     ("queue_ns", ROWS, "Their time until the device got them."),
                     ("service_ns", ROWS, "Their time in the device."),
                     ("errors", ROWS, "Those that failed."),
+                    (
+                        "group",
+                        GROUPS,
+                        "The number of the control group of each place, 0 if it is free.",
+                    ),
+                    ("group_lookups", GROUPS, "Lookups of its tasks."),
+                    (
+                        "group_requests",
+                        GROUPS,
+                        "Reads that its tasks gave to devices.",
+                    ),
+                    (
+                        "other_lookups",
+                        1,
+                        "Lookups of tasks whose group has no place.",
+                    ),
+                    (
+                        "other_requests",
+                        1,
+                        "Reads of those, and of threads of the kernel.",
+                    ),
                 ],
             },
         ],

@@ -7,7 +7,8 @@
 use std::fmt;
 
 use anyhow::Context;
-use caps::{CapSet, Capability, CapsHashSet};
+pub use caps::Capability;
+use caps::{CapSet, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::sys::prctl;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
@@ -66,15 +67,18 @@ const DENIED: [libc::c_long; 33] = [
     libc::SYS_userfaultfd,
 ];
 
-/// Lowers this thread's capabilities to those of measuring, for good; with a log also to write into
-/// folders of other users. To be called before there are other threads.
+/// Lowers this thread's capabilities to those of measuring and to these, for good; with a log also to
+/// write into folders of other users. To be called before there are other threads.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn keep_needed(has_log: bool) -> anyhow::Result<()> {
+pub fn keep_needed(
+    has_log: bool,
+    more: impl IntoIterator<Item = Capability>,
+) -> anyhow::Result<()> {
     prctl::set_no_new_privs().context("cannot set no_new_privs")?;
     let for_log = has_log.then_some(Capability::CAP_DAC_OVERRIDE);
-    keep(&NEEDED.into_iter().chain(for_log).collect())
+    keep(&NEEDED.into_iter().chain(for_log).chain(more).collect())
 }
 
 fn keep(wanted: &CapsHashSet) -> anyhow::Result<()> {

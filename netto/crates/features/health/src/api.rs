@@ -144,6 +144,9 @@ mod tests {
         let names: Vec<&str> = names.map(|own| own["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["round_trip", "queueing", "storage"]);
         assert_eq!(own["unavailable"][0]["figure"], "smart");
+        assert_eq!(own["groups"][0]["cgroup"], "/store");
+        assert_eq!(own["groups"][0]["hit_ratio"], 0.9);
+        assert!(own["groups"][1].get("cgroup").is_none(), "all others");
         let none = asked(score, None);
         assert_eq!(none["unavailable"], "not measured in this time");
     }

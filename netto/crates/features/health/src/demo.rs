@@ -1,7 +1,8 @@
 //! The health of the made-up host: a store on an SSD, most of which is in the page cache. Pure.
 
 use metrics_common::sections::{
-    BlockDevice, DriveHealth, Health, LOOPBACK, LinkHealth, Pressure, Requests, TcpHealth, Timed,
+    BlockDevice, DriveHealth, GroupReads, Health, LOOPBACK, LinkHealth, Pressure, Requests,
+    TcpHealth, Timed,
 };
 use netto_feature::demo::Generator;
 
@@ -50,6 +51,17 @@ pub(crate) fn generator() -> Generator {
                 outstanding_ns: of(READS) * 95_000 + of(WRITES) * 34_000,
             }],
             cache_lookups: Some(of(LOOKUPS)),
+            groups: [
+                (Some("/system.slice/store.service"), 90, 97),
+                (Some("/system.slice/backup.service"), 8, 2),
+                (None, 2, 1),
+            ]
+            .map(|(path, lookups, requests)| GroupReads {
+                path: path.map(str::to_owned),
+                lookups: of(LOOKUPS) * lookups / 100,
+                requests: of(READS) * requests / 100,
+            })
+            .into(),
             pressure: [("cpu", 20), ("io", 50), ("memory", 1_000)]
                 .map(|(resource, one_in)| Pressure {
                     resource: resource.to_owned(),

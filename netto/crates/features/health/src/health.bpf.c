@@ -4,7 +4,8 @@
  *
  * A request is met when the device gets it and when it is done; its own time of being made gives the
  * rest. Each CPU counts in a record of its own; additions are atomic, because an interrupt may complete
- * a request in the middle of a program. Devices have slots, which are claimed when one is first met.
+ * a request in the middle of a program. Devices have slots, which are claimed when one is first met. So
+ * have control groups, in each CPU's record; user space frees those of groups that read no more.
  */
 #include "kernel.h"
 #include "health_abi.h"
@@ -17,6 +18,10 @@
 #define MOST_ISSUED 8192
 #define MINORBITS 20
 #define NO_SLOT NETTO_HEALTH_DEVICES
+/* Places in which a group is looked for, from one that its number gives. */
+#define TRIES 4
+#define PLACE_BITS 6
+_Static_assert(1 << PLACE_BITS == NETTO_HEALTH_GROUPS, "a place for each number of these bits");
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -128,18 +133,53 @@ static __always_inline __u64 netto_health_device(struct request *rq)
 	return ((__u64)disk->major << MINORBITS) | disk->first_minor;
 }
 
+/* The place of the control group that runs, which is claimed if it has none. */
+static __always_inline __u32 netto_health_place(struct netto_health *own)
+{
+	__u64 group = bpf_get_current_cgroup_id();
+	__u32 first = (group * 0x9e3779b97f4a7c15ULL) >> (64 - PLACE_BITS);
+
+	for (__u32 i = 0; i < TRIES; i++) {
+		__u32 place = (first + i) & (NETTO_HEALTH_GROUPS - 1);
+		__u64 there = own->group[place];
+
+		if (!there)
+			there = __sync_val_compare_and_swap(&own->group[place], 0, group);
+		if (!there || there == group)
+			return place;
+	}
+	return NETTO_HEALTH_GROUPS;
+}
+
+/* Whose a read is that a device gets: of whoever gives it to the device. */
+static __always_inline void netto_health_read_by(struct netto_health *own)
+{
+	__u32 place = NETTO_HEALTH_GROUPS;
+
+	if (!(bpf_get_current_task_btf()->flags & PF_KTHREAD))
+		place = netto_health_place(own);
+	if (place < NETTO_HEALTH_GROUPS)
+		__sync_fetch_and_add(&own->group_requests[place], 1);
+	else
+		__sync_fetch_and_add(&own->other_requests, 1);
+}
+
 SEC("tp_btf/block_rq_issue")
 int netto_health_issue(__u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
 	struct netto_health *own = netto_health_own();
 	__u64 key = (__u64)rq, now;
+	__u32 op;
 
 	if (!own)
 		return 0;
 	__sync_fetch_and_add(&own->runs, 1);
-	if ((rq->cmd_flags & REQ_OP_MASK) > REQ_OP_WRITE)
+	op = rq->cmd_flags & REQ_OP_MASK;
+	if (op > REQ_OP_WRITE)
 		return 0;
+	if (op != REQ_OP_WRITE)
+		netto_health_read_by(own);
 	now = bpf_ktime_get_ns();
 	bpf_map_update_elem(&netto_health_issued, &key, &now, 0);
 	return 0;
@@ -186,11 +226,16 @@ int netto_health_complete(__u64 *ctx)
 static __always_inline int netto_health_lookup(struct address_space *mapping)
 {
 	struct netto_health *own = netto_health_own();
-	__u32 slot;
+	__u32 slot, place;
 
 	if (!own)
 		return 0;
 	__sync_fetch_and_add(&own->runs, 1);
+	place = netto_health_place(own);
+	if (place < NETTO_HEALTH_GROUPS)
+		__sync_fetch_and_add(&own->group_lookups[place], 1);
+	else
+		__sync_fetch_and_add(&own->other_lookups, 1);
 	slot = netto_health_slot(mapping->host->i_sb->s_dev);
 	if (slot < NO_SLOT)
 		__sync_fetch_and_add(&own->lookups[slot], 1);

@@ -1,6 +1,7 @@
 //! The sources of figures: probes (`health.bpf.c`), files of the kernel that are kept open, and what
 //! is read on threads of their own.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
@@ -12,15 +13,20 @@ use netto_sys::skeleton;
 
 use crate::abi;
 use crate::analysis::devices::{Number, Timings};
+use crate::analysis::groups::Reads;
 use crate::health_skel::{HealthSkel, HealthSkelBuilder};
 
 pub(crate) mod devices;
 pub(crate) mod drives;
 pub(crate) mod files;
+pub(crate) mod groups;
 pub(crate) mod network;
 
 /// A kernel with this function has the tracepoint.
 const AT_LOOKUPS: &str = "__traceiter_mm_filemap_get_pages";
+
+/// The place of a group is free after so many readings without a read of it, in which others read.
+const QUIET_READINGS: u32 = 120;
 
 /// The probes, loaded and attached.
 pub(crate) struct Probes {
@@ -28,6 +34,8 @@ pub(crate) struct Probes {
     counts: MappedArray,
     /// Words of each CPU's record as they were last read.
     before: Vec<Vec<u64>>,
+    /// Readings without a read of the group in each place, by CPU.
+    quiet: Vec<[u32; abi::HEALTH_GROUPS]>,
     /// Why lookups in the page cache are not counted.
     pub(crate) without_lookups: Option<String>,
     _skel: HealthSkel<'static>,
@@ -39,6 +47,9 @@ pub(crate) struct Grown {
     pub(crate) runs: Vec<u64>,
     /// Requests and lookups, by device.
     pub(crate) timings: Timings,
+    /// Reads by the number of the control group, and those of no group with a place.
+    pub(crate) groups: HashMap<u64, Reads>,
+    pub(crate) other_reads: Reads,
 }
 
 impl Probes {
@@ -105,6 +116,7 @@ impl Probes {
             slots,
             counts,
             before: vec![vec![0; abi::HEALTH_BYTES / 8]; possible_cpus],
+            quiet: vec![[0; abi::HEALTH_GROUPS]; possible_cpus],
             without_lookups: None,
             _skel: skel,
         };
@@ -114,34 +126,61 @@ impl Probes {
     /// What these CPUs have counted since the last call.
     pub(crate) fn since_the_last(&mut self, cpus: &[u32]) -> Grown {
         let mut sums = vec![0_u64; abi::HEALTH_BYTES / 8];
+        let mut grown = sums.clone();
+        let mut groups = HashMap::new();
         let mut runs = Vec::with_capacity(cpus.len());
         for &cpu in cpus {
             let now = self.counts.element(cpu as usize);
-            let Some(before) = self.before.get_mut(cpu as usize) else {
+            let before = self.before.get_mut(cpu as usize);
+            let (Some(before), Some(quiet)) = (before, self.quiet.get_mut(cpu as usize)) else {
                 runs.push(0);
                 continue;
             };
-            let mut own_runs = 0;
             let has_run = now
                 .get(abi::HEALTH_RUNS)
                 .is_some_and(|now| now.load(Relaxed) != before[abi::HEALTH_RUNS]);
-            if has_run {
-                for (at, (now, before)) in now.iter().zip(before).enumerate() {
-                    let now = now.load(Relaxed);
-                    let more = now.wrapping_sub(std::mem::replace(before, now));
-                    sums[at] = sums[at].wrapping_add(more);
-                    if at == abi::HEALTH_RUNS {
-                        own_runs = more;
-                    }
+            if !has_run {
+                runs.push(0);
+                continue;
+            }
+            for (at, (now, before)) in now.iter().zip(before).enumerate() {
+                let now = now.load(Relaxed);
+                grown[at] = now.wrapping_sub(std::mem::replace(before, now));
+                sums[at] = sums[at].wrapping_add(grown[at]);
+            }
+            runs.push(grown[abi::HEALTH_RUNS]);
+            for (place, quiet) in quiet.iter_mut().enumerate() {
+                let own = Reads {
+                    lookups: grown[abi::HEALTH_GROUP_LOOKUPS + place],
+                    requests: grown[abi::HEALTH_GROUP_REQUESTS + place],
+                };
+                let group = &now[abi::HEALTH_GROUP + place];
+                if !own.is_zero() {
+                    *quiet = 0;
+                    let sum: &mut Reads = groups.entry(group.load(Relaxed)).or_default();
+                    sum.add(own);
+                    continue;
+                }
+                *quiet += 1;
+                if *quiet >= QUIET_READINGS {
+                    *quiet = 0;
+                    group.store(0, Relaxed);
                 }
             }
-            runs.push(own_runs);
         }
+        // Its place was freed while it read.
+        let mut other_reads = groups.remove(&0).unwrap_or_default();
+        other_reads.add(Reads {
+            lookups: sums[abi::HEALTH_OTHER_LOOKUPS],
+            requests: sums[abi::HEALTH_OTHER_REQUESTS],
+        });
         let slots = self.slots.element(0).iter().take(abi::HEALTH_DEVICES);
         let slots = slots.map(|slot| Number(slot.load(Relaxed)));
         Grown {
             runs,
             timings: Timings::of(&slots.collect::<Vec<_>>(), &sums),
+            groups,
+            other_reads,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Its metrics: the score, and the figures that it is made of.
 
 use metrics_common::Snapshot;
-use metrics_common::sections::{BlockDevice, Health, Requests};
+use metrics_common::sections::{BlockDevice, GroupReads, Health, Requests};
 use netto_metrics::State;
 use netto_metrics::catalogue::{Catalogue, Family, Inputs, Samples, Unit, Value};
 
@@ -137,6 +137,22 @@ const FAMILIES: &[Family] = &[
         },
     ),
     Family::counter(
+        "netto_page_cache_cgroup_lookups_total",
+        Unit::Count("read"),
+        "The same by control group, of files on any device; of all groups without a series together, owner \
+         is other.",
+        &["owner", "cgroup"],
+        |inputs, out| of_groups(inputs, out, |own| own.lookups),
+    ),
+    Family::counter(
+        "netto_block_cgroup_reads_total",
+        Unit::Count("request"),
+        "Reads that the tasks of a control group gave to block devices; those by threads of the kernel are \
+         among the others.",
+        &["owner", "cgroup"],
+        |inputs, out| of_groups(inputs, out, |own| own.requests),
+    ),
+    Family::counter(
         "netto_pressure_seconds_total",
         Unit::Seconds,
         "Time in which some task, or all of them, waited for a resource.",
@@ -230,6 +246,16 @@ fn of_sides(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Judged) -> Op
     }
 }
 
+fn of_groups(inputs: &Inputs<'_>, out: &mut dyn Samples, count: fn(&GroupReads) -> u64) {
+    for own in health(inputs).iter().flat_map(|own| &own.groups) {
+        let labels = match &own.path {
+            Some(path) => ["cgroup", path],
+            None => ["other", ""],
+        };
+        out.push(&labels, Value::Count(count(own)));
+    }
+}
+
 fn of_requests(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Requests) -> Option<Value>) {
     let of = |own: &BlockDevice| [("read", own.reads), ("write", own.writes)];
     for device in health(inputs).iter().flat_map(|own| &own.devices) {
@@ -268,6 +294,8 @@ mod tests {
             "netto_block_requests_total{device=\"sda\",direction=\"read\"} 300\n",
             "netto_block_queue_seconds_total{device=\"sda\",direction=\"read\"} 0.06\n",
             "netto_page_cache_lookups_total 3000\n",
+            "netto_page_cache_cgroup_lookups_total{owner=\"cgroup\",cgroup=\"/store\"} 2700\n",
+            "netto_block_cgroup_reads_total{owner=\"other\",cgroup=\"\"} 30\n",
             "netto_drive_wear_ratio{drive=\"nvme0\"} 0.03\n",
         ] {
             assert!(page.contains(line), "{line}: {page}");

@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) devices: Vec<String>,
     /// Where load balancers ask.
     pub(crate) agent: Option<SocketAddr>,
+    /// Whether ATA drives are asked for their wear.
+    pub(crate) asks_ata: bool,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -58,6 +60,10 @@ struct HealthOptions {
     /// --health and --score-reference
     #[arg(long, value_name = "ADDRESS", env = "NETTO_AGENT_CHECK")]
     agent_check: Option<SocketAddr>,
+    /// Ask ATA drives without moving parts for their wear, errors and temperature, for which netto keeps
+    /// CAP_SYS_RAWIO; needs --health [default: false]
+    #[arg(long, value_name = "BOOL", env = "NETTO_SCORE_ATA")]
+    score_ata: Option<bool>,
 }
 
 impl HealthOptions {
@@ -76,6 +82,7 @@ impl HealthOptions {
             reference_us: self.score_reference,
             devices,
             agent: self.agent_check,
+            asks_ata: self.score_ata.unwrap_or(false),
         }))
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::NAME;
-use crate::analysis::score::Judged;
+use crate::analysis::score::{Judged, OfGroup};
 use crate::api::View;
 use crate::options::Request;
 use crate::recent::Recent;
@@ -69,6 +69,7 @@ impl TextView for ScoreView {
                 let mut text = String::new();
                 side(&mut text, "reads", &score.reads);
                 side(&mut text, "writes", &score.writes);
+                groups(&mut text, &score.groups);
                 for own in &score.unavailable {
                     // Writing to a String cannot fail.
                     let _ = writeln!(text, "without {:<22} {}", own.figure, own.reason);
@@ -120,6 +121,29 @@ fn side(text: &mut String, name: &str, own: &Judged) {
             text,
             "  {:<12}{:>12.2}   {}",
             part.name, part.factor, part.because
+        );
+    }
+}
+
+/// Reads by control group, if there are any.
+fn groups(text: &mut String, groups: &[OfGroup]) {
+    if groups.is_empty() {
+        return;
+    }
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "\n{:<48}{:>10}{:>12}{:>9}",
+        "control group", "reads/s", "requests/s", "hits"
+    );
+    for own in groups {
+        let path = own.cgroup.as_deref().map_or("all others".into(), plain);
+        let _ = writeln!(
+            text,
+            "{path:<48}{:>10.0}{:>12.0}{:>7.1} %",
+            own.lookups_per_second,
+            own.requests_per_second,
+            100.0 * own.hit_ratio
         );
     }
 }
@@ -299,6 +323,8 @@ mod tests {
         for part in [
             "netto score · host\n\nreads       0.410 ms   score 100   weighted ",
             "\n  round_trip      0.100 ms   the median of 8 connections\n",
+            "\n/store                                                 900          90   90.0 %\n",
+            "\nall others                                             100          10   90.0 %\n",
             "\nwithout smart ",
         ] {
             assert!(text.contains(part), "{part}: {text}");

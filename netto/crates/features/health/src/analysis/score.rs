@@ -4,7 +4,9 @@
 //! The score is 100 × min(1, T_ref / T), lowered by a drive that is worn, hot or fails. Beside it
 //! stands the weighted sum of the grades of [`super::table`]. What is not known is left out, and named.
 
-use metrics_common::sections::{Health, MissingFigure};
+use std::cmp::Reverse;
+
+use metrics_common::sections::{GroupReads, Health, MissingFigure};
 use serde::Serialize;
 
 use super::figures::{Side, device_times, hit_ratio};
@@ -28,8 +30,22 @@ pub(crate) struct Score {
     pub(crate) writes: Judged,
     /// The metrics of the weighted sum.
     pub(crate) metrics: Vec<Graded>,
+    /// Reads by control group.
+    pub(crate) groups: Vec<OfGroup>,
     /// What is not known here, and why.
     pub(crate) unavailable: Vec<MissingFigure>,
+}
+
+/// Reads of a control group.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct OfGroup {
+    /// Its path; absent of all others together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cgroup: Option<String>,
+    pub(crate) lookups_per_second: f64,
+    pub(crate) requests_per_second: f64,
+    /// The part of its reads that devices had nothing to do with.
+    pub(crate) hit_ratio: f64,
 }
 
 /// Of reads, or of writes.
@@ -109,8 +125,24 @@ pub(crate) fn judge(health: &Health) -> Score {
         reads: judge_side(health, Side::Reads, &graded),
         writes: judge_side(health, Side::Writes, &graded),
         metrics: graded,
+        groups: of_groups(health),
         unavailable,
     }
+}
+
+/// Reads by control group, those with most first, and all others last.
+fn of_groups(health: &Health) -> Vec<OfGroup> {
+    let seconds = health.measured_ns as f64 / 1e9;
+    let reading = |own: &&GroupReads| own.lookups.max(own.requests) > 0 && seconds > 0.0;
+    let mut groups: Vec<&GroupReads> = health.groups.iter().filter(reading).collect();
+    groups.sort_by_key(|own| (own.path.is_none(), Reverse(own.lookups.max(own.requests))));
+    let groups = groups.into_iter().map(|own| OfGroup {
+        cgroup: own.path.clone(),
+        lookups_per_second: own.lookups as f64 / seconds,
+        requests_per_second: own.requests as f64 / seconds,
+        hit_ratio: 1.0 - own.requests as f64 / own.lookups.max(own.requests) as f64,
+    });
+    groups.collect()
 }
 
 fn judge_side(health: &Health, side: Side, graded: &[Graded]) -> Judged {

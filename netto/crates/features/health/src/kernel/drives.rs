@@ -1,16 +1,18 @@
-//! Drives that tell of themselves: wear, errors and temperature of NVMe drives by their log page, and
-//! temperatures of others by hwmon.
+//! Drives that tell of themselves: wear, errors and temperature of NVMe drives by their log page, of ATA
+//! drives without moving parts by their statistics, and temperatures of others by hwmon.
 //!
 //! A drive may take its time to answer: this is for a thread that only reads.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use metrics_common::sections::{DriveHealth, MOST_OF_HEALTH, MissingFigure};
 use netto_sys::files::{read, read_number};
-use netto_sys::nvme;
 use netto_sys::system::Roots;
+use netto_sys::{ata, nvme};
 
+use crate::analysis::ata::{ERRORS, SOLID_STATE, Statistics, TEMPERATURE, attributes};
 use crate::analysis::smart;
 
 /// Time between two readings.
@@ -23,12 +25,12 @@ pub(crate) struct Reading {
     pub(crate) missing: Vec<MissingFigure>,
 }
 
-/// Reads all of it now, on a thread of its own.
-pub(crate) fn read_all(roots: &Roots) -> Reading {
-    read_from(roots, Path::new("/dev"))
+/// Reads all of it now, on a thread of its own; ATA drives are asked if `asks_ata`.
+pub(crate) fn read_all(roots: &Roots, asks_ata: bool) -> Reading {
+    read_from(roots, Path::new("/dev"), asks_ata)
 }
 
-fn read_from(roots: &Roots, devices: &Path) -> Reading {
+fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
     let mut reading = Reading::default();
     let mut reasons = Vec::new();
     for name in names_in(&roots.sys_root.join("class/nvme")) {
@@ -44,6 +46,21 @@ fn read_from(roots: &Roots, devices: &Path) -> Reading {
         };
         reading.drives.push(drive);
     }
+    for name in names_of_ata(roots) {
+        if !asks_ata {
+            reasons.push(format!("{name}: ATA drives are asked with --score-ata"));
+            continue;
+        }
+        match ata_drive(&devices.join(&name), &name) {
+            Ok(drive) => reading.drives.push(drive),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                reasons.push(format!(
+                    "{name}: the kernel asks for CAP_SYS_RAWIO ({error})"
+                ));
+            }
+            Err(error) => reasons.push(format!("{name}: {error}")),
+        }
+    }
     for sensor in sensors(roots) {
         let place = reading
             .drives
@@ -58,7 +75,7 @@ fn read_from(roots: &Roots, devices: &Path) -> Reading {
         });
         let drive = &mut reading.drives[place];
         drive.celsius = drive.celsius.or(sensor.celsius);
-        drive.warning_celsius = sensor.warning_celsius;
+        drive.warning_celsius = sensor.warning_celsius.or(drive.warning_celsius);
     }
     // One that tells nothing is among the reasons.
     reading
@@ -66,7 +83,7 @@ fn read_from(roots: &Roots, devices: &Path) -> Reading {
         .retain(|own| own.wear_percent.is_some() || own.celsius.is_some());
     reading.drives.truncate(MOST_OF_HEALTH);
     if reading.drives.iter().all(|own| own.wear_percent.is_none()) {
-        let none = "no NVMe drive is here; ATA and SCSI drives are not asked".to_owned();
+        let none = "no NVMe drive and no ATA SSD is here; other drives are not asked".to_owned();
         reading.missing.push(MissingFigure {
             figure: "wear".to_owned(),
             reason: match reasons.is_empty() {
@@ -82,6 +99,37 @@ fn read_from(roots: &Roots, devices: &Path) -> Reading {
         });
     }
     reading
+}
+
+/// ATA drives without moving parts: others have no wear, and asking would keep them from resting.
+fn names_of_ata(roots: &Roots) -> Vec<String> {
+    let folder = roots.sys_root.join("block");
+    let is_meant = |name: &String| {
+        let own = folder.join(name);
+        let is_ata = read(&own.join("device/vendor")).is_ok_and(|vendor| vendor.trim() == "ATA");
+        is_ata && read_number(&own.join("queue/rotational")).is_ok_and(|own| own == 0)
+    };
+    names_in(&folder).into_iter().filter(is_meant).collect()
+}
+
+/// By its statistics, which are standard; if it has none, by its maker's attributes.
+fn ata_drive(device: &Path, name: &str) -> io::Result<DriveHealth> {
+    let page = |number| match ata::statistics(device, number) {
+        Ok(page) => Ok(Some(page)),
+        // It has no such page.
+        Err(error) if error.raw_os_error().is_none() => Ok(None),
+        Err(error) => Err(error),
+    };
+    let statistics = Statistics {
+        solid_state: page(SOLID_STATE)?,
+        errors: page(ERRORS)?,
+        temperature: page(TEMPERATURE)?,
+    };
+    let own = statistics.health(name);
+    if own.wear_percent.is_some() {
+        return Ok(own);
+    }
+    Ok(attributes(name, &ata::smart_data(device)?))
 }
 
 /// The names in a folder, in order.
@@ -137,7 +185,7 @@ mod tests {
         ]);
         let device = dir.path().join("sys/class/hwmon/hwmon0/device");
         symlink(dir.path().join("sys/devices/ata1"), device).unwrap();
-        let reading = read_from(&roots, dir.path());
+        let reading = read_from(&roots, dir.path(), true);
         let [sda] = &reading.drives[..] else {
             panic!("{reading:?}");
         };
@@ -153,8 +201,30 @@ mod tests {
     }
 
     #[test]
+    fn of_ata_drives_only_those_without_moving_parts_are_asked_and_only_who_wants_that() {
+        let (dir, roots) = tree(&[
+            ("sys/block/sda/device/vendor", "ATA     \n"),
+            ("sys/block/sda/queue/rotational", "0\n"),
+            ("sys/block/sdb/device/vendor", "ATA     \n"),
+            ("sys/block/sdb/queue/rotational", "1\n"),
+            ("sys/block/sdc/device/vendor", "QEMU\n"),
+            ("sys/block/sdc/queue/rotational", "0\n"),
+        ]);
+        let reason = |asks_ata| {
+            let reading = read_from(&roots, dir.path(), asks_ata);
+            reading.missing[0].reason.clone()
+        };
+        assert_eq!(reason(false), "sda: ATA drives are asked with --score-ata");
+        assert!(
+            reason(true).starts_with("sda: No such file"),
+            "{}",
+            reason(true)
+        );
+    }
+
+    #[test]
     fn a_host_without_drives_says_so() {
-        let reading = read_from(&tree(&[]).1, Path::new("/nowhere"));
+        let reading = read_from(&tree(&[]).1, Path::new("/nowhere"), true);
         let figures: Vec<&str> = reading.missing.iter().map(|own| &*own.figure).collect();
         assert_eq!(
             (figures, reading.drives.len()),
