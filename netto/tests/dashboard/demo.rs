@@ -57,6 +57,11 @@ impl Demo {
         Demo::start_with(child::free_port()?, cpus, period_ms, &["--latency"])
     }
 
+    /// One of 16 CPUs with these options.
+    pub fn with(options: &[&str]) -> Result<Self> {
+        Demo::start_with(child::free_port()?, 16, 500, options)
+    }
+
     /// The same on a chosen port.
     pub fn start_on(port: u16, cpus: u32, period_ms: u32) -> Result<Self> {
         Demo::start_with(port, cpus, period_ms, &[])

@@ -1,6 +1,7 @@
 //! Every view shows the daemon's values, in small and large windows.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::sections::OwnPart;
@@ -24,6 +25,8 @@ tests! {
     views::of_128_cpus_only_those_in_sight_are_in_the_table = columns_in_sight;
     views::nothing_is_wider_than_the_window_in_light_or_dark = fits;
     views::advice_is_reached_by_its_name_and_stays_open_while_its_figures_change = advice;
+    views::the_hosts_score_has_its_parts = score;
+    views::what_is_unusual_is_listed_and_marked_in_the_plots = anomalies;
 }
 
 fn all_of_them_render_without_a_complaint() -> Result<()> {
@@ -436,4 +439,37 @@ fn advice() -> Result<()> {
     let said = browser.text("#advice-list")?;
     ensure!(said.contains("Gain: at most "), "{said}");
     Ok(())
+}
+
+fn score() -> Result<()> {
+    let demo = Demo::with(&["--health"])?;
+    let browser = Browser::start(1400, 900)?;
+    browser.open(&demo.page(""))?;
+    browser.wait_until(
+        "reads and writes are scored",
+        "return !document.getElementById('health').hidden \
+         && document.querySelectorAll('#health-list th.num').length === 2",
+    )?;
+    let said = browser.text("#health-list")?;
+    ensure!(said.contains("Reads") && said.contains(" ms"), "{said}");
+    ensure!(said.contains("round_trip"), "{said}");
+    Ok(())
+}
+
+fn anomalies() -> Result<()> {
+    let demo = demo::usual()?;
+    let browser = Browser::start(1400, 900)?;
+    browser.open(&demo.page(""))?;
+    // The demonstration has one when it is 75 seconds old.
+    let script = "return document.querySelectorAll('#anomalies-list article').length > 0 \
+                  && document.querySelectorAll('#events rect[fill=\"#D9482B\"]').length > 0";
+    child::within(Duration::from_secs(150), || {
+        ensure!(browser.script(script)? == true, "none is there");
+        Ok(())
+    })?;
+    let said = browser.text("#anomalies-list")?;
+    ensure!(said.contains("TCP segments sent again"), "{said}");
+    let is_seen = "return !document.getElementById('anomalies').hidden";
+    ensure!(browser.script(is_seen)? == true);
+    browser.must_be_content()
 }

@@ -7,7 +7,7 @@ use netto_feature::demo::Generator;
 /// Time from one to the next, seconds: so much is usual in between that it stays unusual.
 const EVERY_SECONDS: f64 = 300.0;
 /// When it begins in that time, and how long it lasts.
-const BEGINS_SECONDS: f64 = 100.0;
+const BEGINS_SECONDS: f64 = 75.0;
 const LASTS_SECONDS: f64 = 20.0;
 /// One segment of so many is sent again.
 const ONE_IN: u64 = 12;
