@@ -161,6 +161,8 @@ const TCP_INPUT: &[&str] = &[
 ];
 /// Polling for nothing.
 const SPINS: &[&str] = &["busy_poll_spin", "io_spin"];
+/// All of polling: a stack in a driver that is asked does not tell whether it had something.
+const POLLS: &[&str] = &["busy_poll_spin", "io_spin", "busy_poll_work"];
 /// What a SmartNIC, a switch in the device, or XDP in hardware could do instead of CPUs.
 const FOR_HARDWARE: &[&str] = &[
     "gro",
@@ -893,8 +895,9 @@ pub const RULES: &[Rule] = &[
             Words {
                 evidence: format!("it takes {}", leaders(of, SPINS).join(", ")),
                 commands,
-                gain_cpus: of.worth(SPINS),
-                gain: "all polls that found nothing; packets then wait some microseconds longer"
+                gain_cpus: of.worth(POLLS),
+                gain: "these, and busy polls in drivers, which may be asked in vain, too; packets then wait \
+                       some microseconds longer"
                     .to_owned(),
             }
         },
