@@ -114,7 +114,7 @@ pub(super) fn steer(device: &str, mask: &str) -> String {
     )
 }
 
-/// Keeps a group to these CPUs; `None` if it is none, or there are none.
+/// Keeps a group to these CPUs; `None` if it is none or the root group, or there are none.
 pub(super) fn keep_to(owner: &Owner, cpus: &[u32]) -> Option<String> {
     let cpus = match cpus {
         [] => return None,
@@ -128,7 +128,9 @@ pub(super) fn keep_to(owner: &Owner, cpus: &[u32]) -> Option<String> {
         ));
     }
     let group = format!("/sys/fs/cgroup{}/cpuset.cpus", owner.cgroup);
-    (is_group && !owner.cgroup.is_empty()).then(|| format!("echo {cpus} > {}", quoted(&group)))
+    // The root group has all CPUs, and no such file.
+    let is_kept = is_group && !["", "/"].contains(&owner.cgroup.as_str());
+    is_kept.then(|| format!("echo {cpus} > {}", quoted(&group)))
 }
 
 /// A name as a shell takes it: names of devices and groups may have any character.

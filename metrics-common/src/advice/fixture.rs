@@ -343,7 +343,10 @@ fn host(rule: &str, is_wrong: bool) -> Snapshot {
             let control = if is_wrong { "bbr" } else { "cubic" };
             setup(own).congestion_control = Some(control.to_owned());
         }
-        ("spinning", _) => busy(own, "busy_poll_spin", 1, if is_wrong { 0.9 } else { 0.01 }),
+        ("spinning", _) => {
+            busy(own, "busy_poll_spin", 1, if is_wrong { 0.7 } else { 0.01 });
+            busy(own, "busy_poll_work", 1, 0.2);
+        }
         ("owner-pays", _) => {
             busy(own, "backlog", 1, 0.25);
             taken(own, if is_wrong { 0.2 } else { 0.002 });

@@ -161,6 +161,8 @@ const TCP_INPUT: &[&str] = &[
 ];
 /// Polling for nothing.
 const SPINS: &[&str] = &["busy_poll_spin", "io_spin"];
+/// All of polling: a stack in a driver that is asked does not tell whether it had something.
+const POLLS: &[&str] = &["busy_poll_spin", "io_spin", "busy_poll_work"];
 /// What a SmartNIC, a switch in the device, or XDP in hardware could do instead of CPUs.
 const FOR_HARDWARE: &[&str] = &[
     "gro",
@@ -685,12 +687,13 @@ pub const RULES: &[Rule] = &[
             Words {
                 evidence: format!(
                     "{name} receives {} of {bytes:.0} bytes, and GRO is off there",
-                    Unit::PerSecond.shown(packets).replace(" a second", " packets a second"),
+                    Unit::PerSecond
+                        .shown(packets)
+                        .replace(" a second", " packets a second"),
                 ),
                 commands: vec![format!("ethtool -K {} gro on", commands::quoted(&name))],
                 gain_cpus: follows_packets(of),
-                gain: "the RX softirq without its drivers' polls: it follows packets, and merged ones are few"
-                    .to_owned(),
+                gain: FOLLOWS_PACKETS.to_owned(),
             }
         },
     },
@@ -749,12 +752,14 @@ pub const RULES: &[Rule] = &[
                     on.map_or(f64::NAN, |own| of.received(own).1),
                 ),
                 commands: vec![
-                    format!("ethtool -k {device} | grep -e receive-offload -e rx-checksumming -e rx-gro"),
-                    "nstat -az TcpExtTCPOFOQueue   # packets out of order are not merged".to_owned(),
+                    format!(
+                        "ethtool -k {device} | grep -e receive-offload -e rx-checksumming -e rx-gro"
+                    ),
+                    "nstat -az TcpExtTCPOFOQueue   # packets out of order are not merged"
+                        .to_owned(),
                 ],
                 gain_cpus: follows_packets(of),
-                gain: "the RX softirq without its drivers' polls: it follows packets, and merged ones are few"
-                    .to_owned(),
+                gain: FOLLOWS_PACKETS.to_owned(),
             }
         },
     },
@@ -893,8 +898,9 @@ pub const RULES: &[Rule] = &[
             Words {
                 evidence: format!("it takes {}", leaders(of, SPINS).join(", ")),
                 commands,
-                gain_cpus: of.worth(SPINS),
-                gain: "all polls that found nothing; packets then wait some microseconds longer"
+                gain_cpus: of.worth(POLLS),
+                gain: "these, and busy polls in drivers, which may be asked in vain, too; packets then wait \
+                       some microseconds longer"
                     .to_owned(),
             }
         },
@@ -1030,10 +1036,15 @@ fn or_nothing(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// The RX softirq without what drivers do for each packet.
+/// The RX softirq without what drivers do for each packet, and receives without what follows bytes.
 fn follows_packets(of: &Figures) -> f64 {
-    of.worth(&["rx_softirq"]) - or_nothing(of.worth(&["driver_poll"]))
+    let whole = of.worth(&["rx_softirq", "rx_syscall"]);
+    whole - or_nothing(of.worth(&["driver_poll", "receive_copy"]))
 }
+
+/// That, for people.
+const FOLLOWS_PACKETS: &str = "the RX softirq without its drivers' polls, and receives without their \
+    copies: these follow packets, and merged ones are few";
 
 /// TCP's part of the packets up the stack.
 fn tcp(of: &Figures) -> f64 {

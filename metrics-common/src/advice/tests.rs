@@ -112,6 +112,7 @@ fn what_could_be_gained_is_the_figure_that_is_named() {
     about("small-writes", 0.3);
     about("copy-bound", 0.4);
     about("spinning", 0.9);
+    about("gro-off", 0.3);
     // Timers of 0.1, and sends of 0.21 without copies of 0.01.
     about("pacing-timers", 0.3);
     about("receive-buffers-full", 0.2);
@@ -187,6 +188,10 @@ fn commands_have_the_devices_cpus_and_interrupts_of_the_host() {
     assert_eq!(own.len(), 2, "UDP has enough");
     let group = commands(&fixture::fires("owner-pays"));
     assert_eq!(group[0], "echo 0,2-3 > /sys/fs/cgroup/victim/cpuset.cpus");
+    let mut host = fixture::fires("owner-pays");
+    let owners = &mut host.sections.owners.as_mut().unwrap().owners;
+    owners[1].cgroup = "/".to_owned();
+    assert!(commands(&host)[0].starts_with("netto top"), "no such file");
 }
 
 #[test]

@@ -192,16 +192,21 @@ pub fn eventually<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
     within(PATIENCE, attempt)
 }
 
+/// The least time between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// The same with a limit of its own.
 pub fn within<T>(limit: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
+        let begun = Instant::now();
         match attempt() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > deadline => {
                 return Err(error.context(format!("still so after {limit:?}")));
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            // In an emulated machine an attempt takes the CPU from what it waits for.
+            Err(_) => std::thread::sleep(PAUSE.max(2 * begun.elapsed())),
         }
     }
 }

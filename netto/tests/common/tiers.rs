@@ -159,11 +159,10 @@ pub const TABLE: &[Row] = &[
     root("ticks::a_tc_program").statistics(KNOWN_COST),
     root("ticks::beside_").statistics(KNOWN_COST),
     root("ticks::they_split").statistics(SPLIT),
-    root("ticks::no_").guest(),
+    root("ticks::no_timer").guest(),
     root("packets::one_costs").statistics(KNOWN_COST),
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
-    root("packets::an_interface").guest(),
     root("truth::of_").statistics(
         "statistics of a quiet host; truth::ten_seconds has the same with a wide tolerance",
     ),
@@ -193,7 +192,6 @@ pub const TABLE: &[Row] = &[
     root("latency::one_in_")
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
-    root("latency::of_more_datagrams").guest(),
     root("latency::the_clock_is_set").guest(),
     root("intruders::on_a_cpu")
         .long("needs a guest of `cargo xtask vm --append isolcpus=1`; packets_steered needs none"),

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use metrics_common::Info;
 
 use crate::child::{self, Owned};
-use crate::http;
+use crate::{guest, http};
 
 /// Generous: a virtual machine loads BPF programs slowly.
 pub const START_LIMIT: Duration = Duration::from_secs(60);
@@ -39,8 +39,16 @@ pub struct Daemon {
     pub started: Instant,
 }
 
-/// Options of the daemon that tests share.
-const SHARED_OPTIONS: [&str; 2] = ["--user-period", "100"];
+/// An interval that tests wait for, milliseconds: netto alone takes much of an emulated CPU for each.
+pub fn short_interval() -> &'static str {
+    if guest::is_one() { "250" } else { "100" }
+}
+
+/// Stack samples a second and CPU.
+pub fn samples_per_second() -> &'static str {
+    if guest::is_one() { "250" } else { "1000" }
+}
+
 /// Tests that share it, each by the begin of its name. They run in this order and before all
 /// others, for whoever starts another daemon ends this one: two would measure each other.
 pub const SHARING: &[&str] = &[
@@ -55,6 +63,12 @@ pub const SHARING: &[&str] = &[
     "paths::ipv4_through",
     "prometheus::promtool",
     "failures::a_client_that_talks_nonsense",
+    // Beside others.
+    "idle::",
+    "owners::who_turns_them_off",
+    "ticks::no_timer",
+    // Ends it.
+    "running::no_program_is_left_in_the_kernel_after_sigterm",
 ];
 static SHARED: Mutex<Option<Daemon>> = Mutex::new(None);
 
@@ -77,9 +91,17 @@ impl Shared {
         let living = running.and_then(|mut daemon| daemon.must_live().ok().map(|()| daemon));
         let daemon = match living {
             Some(daemon) => daemon,
-            None => Daemon::start(&SHARED_OPTIONS)?,
+            None => Daemon::start(&["--user-period", short_interval()])?,
         };
         Ok(Shared(Some(daemon)))
+    }
+
+    /// It is this test's from now on, for the last one that wants it.
+    pub fn keep(mut self) -> Daemon {
+        let Some(daemon) = self.0.take() else {
+            unreachable!("it is given back at the end only");
+        };
+        daemon
     }
 }
 
@@ -105,7 +127,9 @@ impl DerefMut for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        *shared_place() = self.0.take();
+        if let Some(daemon) = self.0.take() {
+            *shared_place() = Some(daemon);
+        }
     }
 }
 
@@ -115,8 +139,18 @@ impl Daemon {
         Daemon::start_on(child::free_port()?, options)
     }
 
+    /// The same beside the shared one, which goes on.
+    pub fn start_beside(options: &[&str]) -> Result<Self> {
+        Daemon::with_defaults(child::free_port()?, options)
+    }
+
     /// Starts it on this port.
     pub fn start_on(port: u16, options: &[&str]) -> Result<Self> {
+        end_shared();
+        Daemon::with_defaults(port, options)
+    }
+
+    fn with_defaults(port: u16, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
         // Staying within a budget has tests of its own, and so have the scheduler's ticks.
@@ -124,7 +158,7 @@ impl Daemon {
             ("--user-period", "500"),
             ("--max-overhead", "100"),
             ("--sampler", "perf"),
-            ("--frequency", "1000"),
+            ("--frequency", samples_per_second()),
         ];
         let has_sampler = options.contains(&"--sampler");
         for (option, value) in defaults {
@@ -135,7 +169,6 @@ impl Daemon {
             }
         }
         arguments.extend(options);
-        end_shared();
         Daemon::of(&mut command(&arguments), port)
     }
 

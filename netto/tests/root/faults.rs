@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,7 +21,7 @@ use crate::flows::{Flow, caused_by, often, rate};
 use crate::follow::Followed;
 use crate::groups::{self, Group};
 use crate::lab::Network;
-use crate::log_disk::{is_consecutive, read};
+use crate::log_disk::{is_consecutive, read, read_so_far};
 use crate::trial::{NotOnThisKernel, tests};
 use crate::{bpf, flow_daemon, guest, http, lab};
 
@@ -29,19 +30,21 @@ tests! {
     faults::a_program_at_control_groups_that_others_detach_is_attached_again ["ip"] = owners_detached;
     faults::symbols_that_are_hidden_later_cost_no_interval = hidden;
     machine::the_clock_of_the_day_steps_back_and_forward = clock;
-    machine::modules_come_and_go_a_hundred_times = modules;
-    machine::who_is_killed_for_memory_leaves_a_whole_log = killed;
+    machine::modules_come_and_go_again_and_again = modules;
     machine::it_sleeps_and_wakes = sleep;
+    machine::who_is_killed_for_memory_leaves_a_whole_log = killed;
 }
 
 /// Intervals that show that netto goes on.
 const INTERVALS: u64 = 15;
+/// How often a module comes and goes.
+const MODULES: usize = 30;
 
 fn logging(log: &Path) -> [String; 6] {
     let log = log.to_string_lossy().into_owned();
     [
         "--user-period",
-        "100",
+        daemon::short_interval(),
         "--log-flush",
         "100",
         "--log-file",
@@ -73,17 +76,15 @@ fn goes_on(daemon: &mut Daemon) -> Result<()> {
     daemon.must_live()
 }
 
-/// It ends, and no interval is missing in its log.
-fn ends_whole(daemon: Daemon, log: &Path) -> Result<String> {
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
-    let (sequences, gaps) = read(log)?;
+/// No interval is missing in the log of a daemon that said this.
+fn is_whole(log: &Path, said: &str) -> Result<()> {
+    let (sequences, gaps, _) = read_so_far(log)?;
     ensure!(
         is_consecutive(&sequences) && gaps.is_empty(),
         "{sequences:?} {gaps:?}: {said}"
     );
     ensure!(sequences.len() as u64 > INTERVALS, "{sequences:?}");
-    Ok(said)
+    Ok(())
 }
 
 /// The links of a process by their numbers, each with its kind.
@@ -288,16 +289,54 @@ fn shell(script: &str) -> Result<()> {
     child::run(Command::new("sh").args(["-c", script])).map(drop)
 }
 
-fn clock() -> Result<()> {
+/// The daemon of the tests of a machine, with its log: in a guest a start takes longer than they do.
+struct Lasting {
+    daemon: Daemon,
+    folder: tempfile::TempDir,
+}
+
+static LASTING: Mutex<Option<Lasting>> = Mutex::new(None);
+
+/// What befalls the machine is no reason to end, nor for a gap in the log.
+fn it_lasts(befalls: fn(&mut Daemon) -> Result<()>) -> Result<()> {
     only_in_a_guest()?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("x.netto");
-    let mut daemon = start(&log, &[])?;
-    goes_on(&mut daemon)?;
+    let mut place = LASTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lasting = match place.take() {
+        Some(lasting) => lasting,
+        None => {
+            let folder = tempfile::tempdir()?;
+            let daemon = start(&log_in(&folder), &[])?;
+            Lasting { daemon, folder }
+        }
+    };
+    befalls(&mut lasting.daemon)?;
+    goes_on(&mut lasting.daemon)?;
+    is_whole(&log_in(&lasting.folder), &lasting.daemon.process.stderr())?;
+    *place = Some(lasting);
+    Ok(())
+}
+
+/// Ends the daemon that tests of the machine share.
+pub fn end() {
+    LASTING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+}
+
+fn log_in(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("x.netto")
+}
+
+fn clock() -> Result<()> {
+    it_lasts(clock_steps)
+}
+
+fn clock_steps(daemon: &mut Daemon) -> Result<()> {
     for step in [-3_600, 7_200, -3_600] {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         shell(&format!("date -s @{}", now.saturating_add_signed(step)))?;
-        goes_on(&mut daemon)?;
+        goes_on(daemon)?;
         let snapshot = daemon.snapshot()?;
         let interval_ns = snapshot["interval_ns"].as_u64().context("no interval")?;
         ensure!(
@@ -306,25 +345,21 @@ fn clock() -> Result<()> {
         );
         http::get_ok(daemon.at, "/api/v1/history")?;
     }
-    ends_whole(daemon, &log).map(drop)
+    Ok(())
 }
 
 fn modules() -> Result<()> {
-    only_in_a_guest()?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("x.netto");
-    let mut daemon = start(&log, &[])?;
-    for _ in 0..100 {
-        shell("rmmod dummy && insmod /modules/dummy.ko")?;
-    }
-    goes_on(&mut daemon)?;
-    let said = ends_whole(daemon, &log)?;
-    ensure!(!said.contains("ERROR"), "{said}");
-    Ok(())
+    it_lasts(|daemon| {
+        shell(&"rmmod dummy && insmod /modules/dummy.ko || exit 1\n".repeat(MODULES))?;
+        let said = daemon.process.stderr();
+        ensure!(!said.contains("ERROR"), "{said}");
+        Ok(())
+    })
 }
 
 fn killed() -> Result<()> {
     only_in_a_guest()?;
+    end();
     let root = groups::hierarchy()?;
     fs::write(root.join("cgroup.subtree_control"), "+memory")?;
     let group = Group::new("memory")?;
@@ -374,7 +409,10 @@ fn killed() -> Result<()> {
 }
 
 fn sleep() -> Result<()> {
-    only_in_a_guest()?;
+    it_lasts(sleeps)
+}
+
+fn sleeps(daemon: &mut Daemon) -> Result<()> {
     let power = Path::new("/sys/power");
     let states = fs::read_to_string(power.join("state")).unwrap_or_default();
     let tests = fs::read_to_string(power.join("pm_test")).unwrap_or_default();
@@ -389,15 +427,13 @@ fn sleep() -> Result<()> {
             "it cannot sleep and wake by itself (CONFIG_PM_DEBUG)".to_owned()
         ));
     }
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("x.netto");
-    let mut daemon = start(&log, &[])?;
-    goes_on(&mut daemon)?;
+    // Seconds that it sleeps.
+    fs::write("/sys/module/suspend/parameters/pm_test_delay", "1")?;
     for depth in ["freezer", "devices", "platform", "processors", "core"] {
         fs::write(power.join("pm_test"), depth)?;
-        // A part of the way to sleep, five seconds there, and back.
+        // A part of the way to sleep, and back.
         fs::write(power.join("state"), state).with_context(|| format!("{state}, {depth}"))?;
-        goes_on(&mut daemon)?;
+        goes_on(daemon)?;
     }
-    ends_whole(daemon, &log).map(drop)
+    Ok(())
 }

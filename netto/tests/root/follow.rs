@@ -12,7 +12,7 @@ use metrics_common::log::LogReader;
 use metrics_common::{Info, Snapshot};
 
 use crate::child::PATIENCE;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, short_interval};
 
 /// A file that has no end, only a next part that may take a while.
 struct Growing(File);
@@ -59,17 +59,28 @@ impl Followed {
         Ok(followed)
     }
 
+    /// The same beside the daemon that tests share, which goes on.
+    pub fn start_beside(options: &[&str]) -> Result<Self> {
+        let mut followed = Followed::started(options, Daemon::start_beside)?;
+        followed.catch_up()?;
+        Ok(followed)
+    }
+
     /// The same, before any interval is read.
     pub fn from_first_interval(options: &[&str]) -> Result<Self> {
+        Followed::started(options, Daemon::start)
+    }
+
+    fn started(options: &[&str], start: fn(&[&str]) -> Result<Daemon>) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
         let path_text = path.to_string_lossy();
         let mut all = vec!["--log-file", &path_text, "--log-flush", "0", "--log-exact"];
         if !options.contains(&"--user-period") {
-            all.extend(["--user-period", "100"]);
+            all.extend(["--user-period", short_interval()]);
         }
         all.extend(options);
-        let daemon = Daemon::start(&all)?;
+        let daemon = start(&all)?;
         let mut log = LogReader::new(Growing(File::open(&path)?))?;
         let Some(ServerMessage::Hello(info)) = log.next().transpose()? else {
             bail!("the log does not begin with Hello");

@@ -52,6 +52,13 @@ impl Drop for Disk {
 
 /// The numbers of the snapshots in an undamaged log, and the gaps that it records.
 pub fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
+    let (sequences, gaps, is_cut) = read_so_far(path)?;
+    ensure!(!is_cut, "damaged");
+    Ok((sequences, gaps))
+}
+
+/// The same of one that grows, and whether it ends within a message.
+pub fn read_so_far(path: &Path) -> Result<(Vec<u64>, Vec<Gap>, bool)> {
     let mut reader = LogReader::new(fs::File::open(path)?)?;
     let (mut sequences, mut gaps) = (Vec::new(), Vec::new());
     for message in reader.by_ref() {
@@ -61,11 +68,8 @@ pub fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
             _ => {}
         }
     }
-    ensure!(
-        reader.damaged_stretches() == 0 && !reader.is_cut(),
-        "damaged"
-    );
-    Ok((sequences, gaps))
+    ensure!(reader.damaged_stretches() == 0, "damaged");
+    Ok((sequences, gaps, reader.is_cut()))
 }
 
 fn logging_to(path: &Path) -> Result<Daemon> {

@@ -129,6 +129,7 @@ fn main() -> anyhow::Result<ExitCode> {
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();
+    faults::end();
     daemon::end_shared();
     Ok(conclusion.exit_code())
 }

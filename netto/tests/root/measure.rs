@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use metrics_common::component::index_of;
 use metrics_common::{Availability, COMPONENTS, Info};
 
-use crate::daemon::Daemon;
+use crate::daemon::{self, Daemon};
 use crate::{guest, http};
 
 /// The interval in which traffic settles, longer than one of netto's.
@@ -23,9 +23,6 @@ const LONGEST: Duration = Duration::from_secs(15);
 const ENOUGH_SAMPLES: f64 = 400.0;
 /// Fewer than this say nothing about shares.
 const FEWEST_SAMPLES: f64 = 100.0;
-/// netto's default frequency, which the tests pass.
-const SAMPLES_PER_SECOND: f64 = 1000.0;
-
 /// Stages of every packet, whatever happens to it later.
 const OF_EVERY_PACKET: [&str; 7] = [
     "driver_poll",
@@ -282,7 +279,8 @@ impl Cost {
 
     /// Samples that fell into an event, by its time.
     fn samples_of(&self, event: &str) -> f64 {
-        self.whole(event) * SAMPLES_PER_SECOND
+        let per_second: u32 = daemon::samples_per_second().parse().unwrap_or_default();
+        self.whole(event) * f64::from(per_second)
     }
 
     /// A part's share of the event that it belongs to, from 0 to 1.

@@ -10,7 +10,7 @@ use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use metrics_common::Availability;
 
-use crate::daemon::{Daemon, binary};
+use crate::daemon::{Daemon, Shared, binary};
 use crate::running;
 
 /// The records of a CPU, the one among them that only tags of samples are about, and its words.
@@ -21,9 +21,9 @@ const OF_OWNERS: [&str; 3] = ["last_socket", "waiting", "numbered"];
 const SHARED: [&str; 1] = ["netto_sample"];
 
 pub fn turned_off() -> Result<()> {
-    let daemon = Daemon::start(&["--owners", "none"])?;
+    let daemon = Daemon::start_beside(&["--owners", "none"])?;
     no_program_and_told_how_to_ask(&daemon)?;
-    no_instruction(daemon)
+    no_instruction(&daemon)
 }
 
 /// Nothing is attached, measured or said, and the reason names the option.
@@ -50,10 +50,9 @@ fn no_program_and_told_how_to_ask(daemon: &Daemon) -> Result<()> {
 
 /// The kernel takes away what a constant says is never done, so that a softirq and a sample write
 /// nothing for owners where nobody wants them. What is left is reading that constant.
-fn no_instruction(daemon: Daemon) -> Result<()> {
-    let without = shared_programs(&daemon)?;
-    drop(daemon);
-    let with = shared_programs(&Daemon::start(&[])?)?;
+fn no_instruction(daemon: &Daemon) -> Result<()> {
+    let without = shared_programs(daemon)?;
+    let with = shared_programs(&*Shared::take()?)?;
     for name in SHARED {
         let of = |programs: &BTreeMap<String, Loaded>| -> Result<Loaded> {
             let found = programs.get(name).copied();

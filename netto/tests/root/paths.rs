@@ -9,8 +9,8 @@ use anyhow::{Result, ensure};
 use crate::daemon::{Daemon, Shared};
 use crate::lab::Network;
 use crate::measure::Cost;
-use crate::traffic;
 use crate::trial::tests;
+use crate::{guest, traffic};
 
 tests! {
     paths::an_idle_host_spends_next_to_nothing_on_networking;
@@ -142,9 +142,13 @@ fn frames_over_a_bridge_are_bridging() -> Result<()> {
     cost.is_absent("forwarding_v4", 0.03)
 }
 
-/// Routing on was 12–29 % even with a receiving host beside it; here is none.
+/// Routing on was 12–29 % even with a receiving host beside it; here is none. In a guest, where netto's
+/// probes and the answers to the test are most of a softirq, it was 7 % once.
 fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
-    cost.is_present(family.forwarding, 0.08)?;
+    cost.is_present(
+        family.forwarding,
+        if guest::is_one() { 0.035 } else { 0.08 },
+    )?;
     cost.is_absent(family.other_forwarding, 0.02)?;
     // What the test itself asks of netto over loopback; in an emulated guest 0.18 was seen.
     cost.is_absent(family.local, 0.3)?;

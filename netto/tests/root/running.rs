@@ -207,7 +207,7 @@ pub fn attached_at(pid: u32) -> Result<BTreeMap<String, Vec<String>>> {
 }
 
 fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let own = programs_of(daemon.process.pid())?;
     let named: Vec<(u32, String)> = ProgInfoIter::default()
         .filter(|program| own.contains(&program.id))
@@ -219,7 +219,7 @@ fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
     for (_, name) in &named {
         ensure!(name.starts_with("netto_"), "a program is called {name}");
     }
-    let (status, err) = daemon.terminate()?;
+    let (status, err) = daemon.keep().terminate()?;
     ensure!(status.success(), "SIGTERM ended netto with {status}: {err}");
     // The kernel frees programs when no CPU can be running them any more.
     child::eventually(
@@ -236,7 +236,8 @@ fn info_and_snapshot_agree_on_rows_and_cpus() -> Result<()> {
     let slugs: Vec<&str> = info.components.iter().map(|c| c.slug.as_str()).collect();
     let table: Vec<&str> = COMPONENTS.iter().map(|c| c.slug).collect();
     ensure!(slugs == table, "rows are {slugs:?}");
-    ensure!(info.frequency_hz == 1000 && info.user_period_ms == 100);
+    let asked = [daemon::samples_per_second(), daemon::short_interval()];
+    ensure!([info.frequency_hz, info.user_period_ms].map(|own| own.to_string()) == asked);
     for component in COMPONENTS {
         let essential =
             matches!(component.kind, Kind::Timed(..)) && component.slug.contains("softirq");

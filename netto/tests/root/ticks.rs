@@ -10,7 +10,7 @@ use metrics_common::{Info, Snapshot, confidence};
 
 use crate::burners::{ProgramAccounts, program_seconds};
 use crate::child::{self, Owned, eventually};
-use crate::daemon::Daemon;
+use crate::daemon::Shared;
 use crate::flows::OTHER_CPU;
 use crate::follow::Followed;
 use crate::lab::Network;
@@ -58,7 +58,11 @@ fn by_ticks() -> Result<Followed> {
 
 fn by_ticks_and(options: &[&str]) -> Result<Followed> {
     let options = [&["--sampler", "tick"], options].concat();
-    let followed = Followed::start_with(&options).map_err(|error| {
+    must_tick(Followed::start_with(&options))
+}
+
+fn must_tick(started: Result<Followed>) -> Result<Followed> {
+    let followed = started.map_err(|error| {
         let told = format!("{error:#}");
         match told.contains("--sampler tick is not possible here") {
             true => NotOnThisKernel(told).into(),
@@ -82,13 +86,12 @@ fn events_of(pid: u32) -> Result<usize> {
 
 fn no_timer_is_armed_for_their_samples() -> Result<()> {
     let network = Network::direct()?;
-    let mut ticks = by_ticks()?;
-    let perf = Daemon::start(&["--sampler", "perf"])?;
+    let perf = Shared::take()?;
     ensure!(perf.info()?.sampler.as_deref() == Some("perf"));
     ensure!(events_of(perf.process.pid())? > 0, "perf without an event");
+    let mut ticks = must_tick(Followed::start_beside(&["--sampler", "tick"]))?;
     let own = events_of(ticks.pid())?;
     ensure!(own == 0, "{own} events of perf's beside the tick");
-    drop(perf);
     let _load = traffic::udp_blast(&network.left, network.nobody_v4)?;
     std::thread::sleep(SETTLE);
     ticks.catch_up()?;
