@@ -51,14 +51,7 @@ mod tests {
         ] {
             let whole = (2.0, vec![Some(1.0); 2]);
             let layers = vec![layer.clone()];
-            let chart = Chart::new(
-                frame,
-                layers,
-                basis,
-                whole,
-                String::new(),
-                Times::default(),
-            );
+            let chart = Chart::new(frame, layers, basis, whole, String::new(), Times::default());
             let rows = "1970-01-01T00:00:00.000Z,0.0000\r\n1970-01-01T00:00:00.500Z,\r\n";
             assert_eq!(csv(&chart), format!("time,{column}\r\n{rows}"));
         }

@@ -107,8 +107,9 @@ impl TimeChart {
             self.values = fill(&legend, &lines, whole)?;
             self.layout = Some(layout);
         }
-        let when = step
-            .map(|step| timeline::clock(chart.frame.step_begin_ms(step), chart.times.offset_ms, true));
+        let when = step.map(|step| {
+            timeline::clock(chart.frame.step_begin_ms(step), chart.times.offset_ms, true)
+        });
         for (live, text) in self
             .values
             .iter_mut()
