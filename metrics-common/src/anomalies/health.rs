@@ -1,7 +1,6 @@
 //! Values of the host's health that are watched: of disks, page cache, queueing disciplines and pressure.
 //! No number where they are not measured. Pure.
 
-use super::metrics::Unit;
 use crate::advice::figures::Figures;
 use crate::sections::{BlockDevice, Health, Requests};
 use crate::snapshot::Snapshot;

@@ -411,7 +411,10 @@ mod tests {
             let found = sum.groups.iter().find(|own| own.path.as_deref() == path);
             found.map(|own| (own.lookups, own.requests))
         };
-        assert_eq!((of(Some("/0")), of(Some("/1"))), (Some((10, 1)), Some((20, 2))));
+        assert_eq!(
+            (of(Some("/0")), of(Some("/1"))),
+            (Some((10, 1)), Some((20, 2)))
+        );
         assert_eq!(of(None), Some((5 + 5 + 10, 3)), "the newest has no place");
         let lookups: u64 = sum.groups.iter().map(|own| own.lookups).sum();
         assert_eq!(lookups, 2 * (31 * 10 + 5));

@@ -104,7 +104,10 @@ fn read_ns(file: &File) -> Result<f64> {
 
 fn read_past_the_cache(device: &Path) -> Result<()> {
     let mut options = File::options();
-    let file = options.read(true).custom_flags(libc::O_DIRECT).open(device)?;
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(device)?;
     // Direct requests need an aligned place.
     let mut room = vec![0_u8; 2 * BLOCK];
     let from = room.as_ptr().align_offset(BLOCK);

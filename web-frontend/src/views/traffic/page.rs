@@ -137,7 +137,8 @@ impl View for Traffic {
         let text = match at {
             None => what,
             Some((_, step)) => {
-                let when = timeline::clock(line.frame.step_begin_ms(step), line.times.offset_ms, true);
+                let when =
+                    timeline::clock(line.frame.step_begin_ms(step), line.times.offset_ms, true);
                 let value = line.values[step];
                 let value =
                     value.map_or("not measured".to_owned(), |value| ratio.text(value, basis));
