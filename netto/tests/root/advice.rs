@@ -51,6 +51,15 @@ pub fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
     own.with_context(|| format!("{rule} does not hold: {said}"))
 }
 
+/// An error while a rule lacks a figure.
+pub fn judged(daemon: &Daemon, rule: &str) -> Result<()> {
+    let said = advice(daemon)?;
+    match of_rule(&said, "unjudged", rule)? {
+        Some(own) => bail!("it is not judged: {own}"),
+        None => Ok(()),
+    }
+}
+
 /// An error while a rule holds, and if the daemon does not answer.
 pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
     match of_rule(&advice(daemon)?, "advice", rule)? {
