@@ -1,6 +1,7 @@
 //! Loads of one process each that keep a hidden place of networking busy: the roles of
 //! `root agent …` for `hidden.rs`. All of them work until their owner lets go.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -226,6 +227,8 @@ pub fn tcp_streams(to: SocketAddr, connections: usize, rate: u64, is_asked: bool
     let mut senders = Vec::new();
     for _ in 0..connections {
         let mut stream = TcpStream::connect(to)?;
+        // BBR, the default of some kernels, paces unasked.
+        setsockopt(&stream, sockopt::TcpCongestion, &OsString::from("reno"))?;
         if is_asked {
             // SAFETY: the kernel only reads, as many bytes as the number has, which lives.
             let result = unsafe {
