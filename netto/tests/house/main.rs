@@ -11,6 +11,8 @@ mod common;
 mod daemon;
 mod faulty;
 mod features;
+#[path = "../root/guest.rs"]
+mod guest;
 mod pages;
 mod with;
 

@@ -8,13 +8,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::child::{self, Owned};
-use crate::cpus;
 use crate::daemon::Daemon;
 use crate::flows::needs_two_cpus;
-use crate::http;
 use crate::lab::{Network, Wire};
-use crate::traffic;
 use crate::trial::{NotOnThisKernel, tests};
+use crate::{cpus, guest, http, traffic};
 
 tests! {
     advice::a_cpu_full_of_receiving_is_spread_by_the_advised_command ["ip"];
@@ -29,6 +27,8 @@ const PACKET_NS: &str = "100000";
 const PORT: u16 = 6001;
 /// Intervals after which the last five seconds are counted in full.
 const SETTLED: u64 = 30;
+/// What is made here is there at once: five seconds are judged, after the first fifteen.
+const HOLDS_WITHIN: Duration = Duration::from_secs(40);
 /// What idle time may be off by, in CPUs.
 const OFF: f64 = 0.1;
 
@@ -51,6 +51,15 @@ pub fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
     own.with_context(|| format!("{rule} does not hold: {said}"))
 }
 
+/// An error while a rule lacks a figure.
+pub fn judged(daemon: &Daemon, rule: &str) -> Result<()> {
+    let said = advice(daemon)?;
+    match of_rule(&said, "unjudged", rule)? {
+        Some(own) => bail!("it is not judged: {own}"),
+        None => Ok(()),
+    }
+}
+
 /// An error while a rule holds, and if the daemon does not answer.
 pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
     match of_rule(&advice(daemon)?, "advice", rule)? {
@@ -64,7 +73,11 @@ pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
 /// # Errors
 /// It never does; [`NotOnThisKernel`] if it lacks a figure here.
 pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
-    let told = child::eventually(|| {
+    let limit = match guest::is_one() {
+        true => child::PATIENCE,
+        false => HOLDS_WITHIN,
+    };
+    let told = child::within(limit, || {
         let said = advice(daemon)?;
         // Probes do not count all of the first intervals.
         if daemon.sequence()? >= SETTLED

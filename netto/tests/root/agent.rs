@@ -209,6 +209,20 @@ fn role(words: &[String]) -> Result<()> {
             let listener = TcpListener::bind(at)?;
             go_on(|| loads::tcp_sinks(&listener))
         }
+        ["tcp-records", to, per_second, how] => {
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            go_on(|| loads::tcp_records(to, per_second, how == "apart"))
+        }
+        ["tcp-late-sinks", at, room, pause_ms] => {
+            let listener = TcpListener::bind(at)?;
+            let (room, pause_ms) = (room.parse()?, pause_ms.parse()?);
+            go_on(|| loads::tcp_late_sinks(&listener, room, Duration::from_millis(pause_ms)))
+        }
+        ["tcp-streams", to, connections, bytes_per_second, how] => {
+            let (to, connections) = (to.parse()?, connections.parse()?);
+            let rate = bytes_per_second.parse()?;
+            go_on(|| loads::tcp_streams(to, connections, rate, how == "asked"))
+        }
         ["host-groups", folder, first, count, pause_ns] => {
             let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
             let pause = Duration::from_nanos(pause_ns.parse()?);

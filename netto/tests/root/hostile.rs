@@ -52,7 +52,8 @@ impl Tree {
         fs::rename(&new, &path).with_context(|| path.display().to_string())
     }
 
-    fn options(&self) -> [String; 4] {
+    /// The options that make netto read it.
+    pub fn options(&self) -> [String; 4] {
         let root = |name: &str| self.0.path().join(name).display().to_string();
         [
             "--proc-root".to_owned(),

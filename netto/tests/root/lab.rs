@@ -5,7 +5,7 @@
 //! with it when it goes.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -141,6 +141,9 @@ pub fn remove_leftovers() {
     }
 }
 
+/// The address inside of a wire.
+pub const WIRE_INSIDE: IpAddr = v4([9, 1]);
+
 /// A namespace whose device `lan` leads to a device of the host.
 pub struct Wire {
     /// Sends to the host.
@@ -170,7 +173,7 @@ impl Wire {
         child::run(Command::new("ip").args(pair.split_whitespace()))?;
         child::run(Command::new("ip").args(["link", "set", device, "up"]))?;
         inside.ip("link set lan up")?;
-        inside.ip(&format!("address add {}/24 dev lan", v4([9, 1])))?;
+        inside.ip(&format!("address add {WIRE_INSIDE}/24 dev lan"))?;
         let nobody = v4([9, 99]);
         inside.ip(&format!(
             "neighbour add {nobody} lladdr {NOBODY} dev lan nud permanent"
@@ -202,8 +205,8 @@ pub struct Network {
     pub nobody_v6: IpAddr,
 }
 
-fn v4(last: [u8; 2]) -> IpAddr {
-    IpAddr::from([10, 77, last[0], last[1]])
+const fn v4(last: [u8; 2]) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 77, last[0], last[1]))
 }
 
 fn v6(network: u16, host: u16) -> IpAddr {

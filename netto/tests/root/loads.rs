@@ -1,6 +1,7 @@
 //! Loads of one process each that keep a hidden place of networking busy: the roles of
 //! `root agent …` for `hidden.rs`. All of them work until their owner lets go.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::sendfile::sendfile64;
-use nix::sys::socket::{MsgFlags, recv};
+use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::calls::{Pair, SocketKind};
@@ -170,6 +171,29 @@ pub fn tcp_many(to: SocketAddr, connections: usize, bytes: usize, per_second: u6
     })
 }
 
+/// Forty packets at this rate per second: each with the end of a message, or of one together.
+pub fn tcp_records(to: SocketAddr, per_second: u64, are_apart: bool) -> Result<()> {
+    const BYTES: usize = 1_400;
+    const PACKETS: usize = 40;
+    let stream = TcpStream::connect(to)?;
+    stream.set_nodelay(true)?;
+    let more = MsgFlags::from_bits_retain(libc::MSG_MORE);
+    paced(per_second, || {
+        for number in 1..=PACKETS {
+            let flags = match (are_apart, number == PACKETS) {
+                (true, _) => MsgFlags::MSG_EOR,
+                (false, true) => MsgFlags::empty(),
+                (false, false) => more,
+            };
+            let mut sent = 0;
+            while sent < BYTES {
+                sent += send(stream.as_raw_fd(), &[0x55; BYTES][sent..], flags)?;
+            }
+        }
+        Ok(())
+    })
+}
+
 /// Reads from each connection that comes.
 pub fn tcp_sinks(listener: &TcpListener) -> Result<()> {
     loop {
@@ -181,9 +205,63 @@ pub fn tcp_sinks(listener: &TcpListener) -> Result<()> {
     }
 }
 
+/// The same with so many bytes of room, and a pause after each read.
+pub fn tcp_late_sinks(listener: &TcpListener, room: usize, pause: Duration) -> Result<()> {
+    // What comes over it inherits that.
+    SockRef::from(listener).set_recv_buffer_size(room)?;
+    loop {
+        let (mut stream, _) = listener.accept()?;
+        std::thread::spawn(move || {
+            let mut data = [0; 16 << 10];
+            while let Ok(1..) = stream.read(&mut data) {
+                std::thread::sleep(pause);
+            }
+        });
+    }
+}
+
+/// Sends over many connections, over each at this rate, in bytes per second: which the socket is asked
+/// to keep, or which the sender keeps by pauses.
+pub fn tcp_streams(to: SocketAddr, connections: usize, rate: u64, is_asked: bool) -> Result<()> {
+    const AT_ONCE: u64 = 64 << 10;
+    let mut senders = Vec::new();
+    for _ in 0..connections {
+        let mut stream = TcpStream::connect(to)?;
+        // BBR, the default of some kernels, paces unasked.
+        setsockopt(&stream, sockopt::TcpCongestion, &OsString::from("reno"))?;
+        if is_asked {
+            // SAFETY: the kernel only reads, as many bytes as the number has, which lives.
+            let result = unsafe {
+                libc::setsockopt(
+                    stream.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_MAX_PACING_RATE,
+                    (&raw const rate).cast(),
+                    size_of_val(&rate) as u32,
+                )
+            };
+            Errno::result(result)?;
+        }
+        let per_second = if is_asked { 0 } else { rate / AT_ONCE };
+        senders.push(std::thread::spawn(move || {
+            paced(per_second, || {
+                Ok(stream.write_all(&[0x55; AT_ONCE as usize])?)
+            })
+        }));
+    }
+    for sender in senders {
+        sender
+            .join()
+            .map_err(|_| anyhow::anyhow!("a sender panicked"))??;
+    }
+    Ok(())
+}
+
 /// Small packets, so many at once, and a pause.
 pub fn udp_bursts(to: SocketAddr, count: u64, pause: Duration) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    // Else no more would wait than the socket has room for.
+    setsockopt(&socket, sockopt::SndBufForce, &(64 << 20))?;
     socket.connect(to)?;
     loop {
         for _ in 0..count {

@@ -24,6 +24,7 @@ pub const WANTED: &[&str] = &[
     "act_gact",
     "act_mirred",
     "sch_tbf",
+    "sch_fq",
     "sch_netem",
     "ifb",
     "wireguard",
