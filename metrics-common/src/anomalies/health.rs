@@ -36,10 +36,7 @@ fn slowest_device(
 pub(super) fn slowest(of: &Snapshot, requests: fn(&BlockDevice) -> Requests) -> Option<String> {
     let (device, ns) = slowest_device(of.sections.health.as_ref()?, requests)?;
     let BlockDevice { name, class, .. } = device;
-    Some(format!(
-        "{} at {name} ({class})",
-        Unit::Nanoseconds.shown(ns)
-    ))
+    Some(format!("{:.1} ms at {name} ({class})", ns / 1e6))
 }
 
 impl<'a> Figures<'a> {
