@@ -458,7 +458,8 @@ fn score() -> Result<()> {
 
 fn anomalies() -> Result<()> {
     let demo = demo::usual()?;
-    let browser = Browser::start(1400, 900)?;
+    // Only what is in sight is drawn.
+    let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     // The demonstration has one when it is 75 seconds old.
     let script = "return document.querySelectorAll('#anomalies-list article').length > 0 \

@@ -58,10 +58,11 @@ impl JsonClient {
     }
 }
 
-/// Seconds between two requests for the same.
-const EVERY: u32 = 3;
+/// Time between two requests for the same, milliseconds.
+const EVERY_MS: f64 = 3_000.0;
 
-/// An answer that is asked for again and again, of a daemon that is there; a report has none.
+/// An answer that is asked for again and again, while the daemon sends intervals: one that is gone is not
+/// asked.
 pub struct Polled {
     client: Rc<JsonClient>,
     address: &'static str,
@@ -69,7 +70,8 @@ pub struct Polled {
     inbox: Rc<Cell<Option<JsValue>>>,
     /// Whether it is asked for.
     pub is_wanted: bool,
-    seconds: u32,
+    /// When it was asked for last.
+    asked_ms: f64,
 }
 
 impl Polled {
@@ -89,14 +91,15 @@ impl Polled {
             address,
             inbox,
             is_wanted: false,
-            seconds: 0,
+            asked_ms: 0.0,
         }
     }
 
-    /// Asks if it is time; called about once a second.
-    pub fn every_second(&mut self) {
-        self.seconds += 1;
-        if self.is_wanted && self.seconds % EVERY == 1 {
+    /// Asks if it is time; called with each interval.
+    pub fn receive(&mut self) {
+        let now_ms = js_sys::Date::now();
+        if self.is_wanted && now_ms - self.asked_ms >= EVERY_MS {
+            self.asked_ms = now_ms;
             self.client.send(self.address, "GET");
         }
     }

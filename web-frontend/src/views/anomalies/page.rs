@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::Info;
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -47,10 +47,10 @@ impl View for Anomalies {
         Ok(())
     }
 
-    fn every_second(&mut self) {
+    fn receive(&mut self, _: &Snapshot) {
         // Plots are marked while the list is out of sight, too.
         self.take_answer();
-        self.polled.every_second();
+        self.polled.receive();
     }
 
     fn marks(&self) -> &[Mark] {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::Info;
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -31,12 +31,13 @@ impl View for Health {
     fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
         let mut all = info.instruments.iter();
         let is_measured = all.any(|own| own.name == "health" && own.availability.is_available());
-        self.polled.is_wanted = is_measured && !dom.root.has_attribute("data-standalone");
+        // `netto score` scores a log; who plays one keeps no intervals to score.
+        self.polled.is_wanted = is_measured && !info.is_recording();
         dom.set_hidden("health", true)
     }
 
-    fn every_second(&mut self) {
-        self.polled.every_second();
+    fn receive(&mut self, _: &Snapshot) {
+        self.polled.receive();
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
