@@ -44,8 +44,10 @@ const INTERVAL: f64 = 0.5;
 const MAKING: f64 = 0.2;
 /// How long what is made lasts.
 const LASTS: Duration = Duration::from_secs(10);
-/// What is usual is known by then.
-const WARM: Duration = Duration::from_secs(66);
+/// What is usual of the first metrics is known by then.
+const WARM: Duration = Duration::from_secs(150);
+/// And of those of loads that began after netto.
+const LATER: Duration = Duration::from_secs(12);
 /// Says how many minutes of ordinary load there are (not `NETTO_…`, which only options are).
 const MINUTES: &str = "ORDINARY_MINUTES";
 
@@ -79,6 +81,17 @@ impl<'a> Inside<'a> {
         };
         let asked = std::thread::scope(|scope| scope.spawn(asking).join());
         asked.map_err(|_| anyhow!("who asks has panicked"))?
+    }
+
+    /// Waits until it does.
+    fn knows_what_is_usual(&self) -> Result<()> {
+        child::within(WARM, || {
+            let answer = self.get("/api/v1/anomalies")?.json()?;
+            ensure!(answer["judged"].as_u64() > Some(0), "{answer}");
+            Ok(())
+        })?;
+        std::thread::sleep(LATER);
+        Ok(())
     }
 
     /// The anomalies of a metric.
@@ -154,7 +167,7 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
     let sink = agent(left, &["tcp-sink", &at(left_v4, SINK)])?;
     let writer = agent(right, &["tcp-writes", &at(left_v4, SINK), "1000", "400"])?;
     let netto = Inside::start(right, &["--health"])?;
-    std::thread::sleep(WARM);
+    netto.knows_what_is_usual()?;
 
     netto.is_told("tcp-retransmits", || {
         left.nft(&format!(
@@ -209,7 +222,7 @@ fn those_of_disks_are_told_once_begin_within_two_intervals_and_end() -> Result<(
     let cached = agent(&here, &["reads-file", file, "cached", "500"])?;
     let direct = agent(&here, &["reads-file", file, "direct", "100"])?;
     limit.take(direct.pid())?;
-    std::thread::sleep(WARM);
+    netto.knows_what_is_usual()?;
 
     netto.is_told("disk-read-time", || {
         limit.set(20)?;
