@@ -72,14 +72,18 @@ pub struct Polled {
     pub is_wanted: bool,
     /// When it was asked for last.
     asked_ms: f64,
+    /// One at a time, so that a daemon that is slow is not asked ever more.
+    is_under_way: Rc<Cell<bool>>,
 }
 
 impl Polled {
     /// Nothing is asked for before somebody wants it.
     pub fn new(window: &Window, redraw: &Rc<dyn Fn()>, address: &'static str) -> Self {
         let inbox: Rc<Cell<Option<JsValue>>> = Rc::default();
-        let (arrived, redraw) = (inbox.clone(), redraw.clone());
+        let is_under_way: Rc<Cell<bool>> = Rc::default();
+        let (arrived, redraw, ended) = (inbox.clone(), redraw.clone(), is_under_way.clone());
         let client = JsonClient::new(window.clone(), move |answer| {
+            ended.set(false);
             // Without an answer, what is known stays.
             if let Ok(json) = answer {
                 arrived.set(Some(json));
@@ -92,13 +96,15 @@ impl Polled {
             inbox,
             is_wanted: false,
             asked_ms: 0.0,
+            is_under_way,
         }
     }
 
     /// Asks if it is time; called with each interval.
     pub fn receive(&mut self) {
         let now_ms = js_sys::Date::now();
-        if self.is_wanted && now_ms - self.asked_ms >= EVERY_MS {
+        let is_due = now_ms - self.asked_ms >= EVERY_MS;
+        if self.is_wanted && is_due && !self.is_under_way.replace(true) {
             self.asked_ms = now_ms;
             self.client.send(self.address, "GET");
         }
