@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::judge::{Anomaly, Judge, Moved, Told};
-use super::metrics::{Direction, METRICS, Role};
+use super::metrics::{Direction, METRICS, Metric, Role};
 use crate::advice::figures::Figures;
 use crate::snapshot::Snapshot;
 
@@ -135,12 +135,23 @@ impl Detector {
         self.last.map_or(0, |(_, time_unix_ns)| time_unix_ns)
     }
 
-    /// Metrics that make anomalies, and those of them that are judged by now.
-    pub fn judged(&self) -> (usize, usize) {
+    /// Metrics that make anomalies, and whether each is judged by now.
+    fn watched(&self) -> impl Iterator<Item = (&'static Metric, bool)> {
         let watched = METRICS.iter().enumerate();
         let watched = watched.filter(|(_, own)| own.role == Role::Trouble);
-        let is_warm = |(place, _): &(usize, _)| self.judge.is_warm(*place);
-        (watched.clone().count(), watched.filter(is_warm).count())
+        watched.map(|(place, own)| (own, self.judge.is_warm(place)))
+    }
+
+    /// How many metrics make anomalies, and how many of them are judged by now.
+    pub fn judged(&self) -> (usize, usize) {
+        let judged = self.watched().filter(|(_, is_judged)| *is_judged);
+        (self.watched().count(), judged.count())
+    }
+
+    /// Those of them that are not judged yet, or not measured here: [`Metric::slug`].
+    pub fn unjudged(&self) -> impl Iterator<Item = &'static str> {
+        let unjudged = self.watched().filter(|(_, is_judged)| !is_judged);
+        unjudged.map(|(own, _)| own.slug)
     }
 }
 

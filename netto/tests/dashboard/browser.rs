@@ -2,6 +2,7 @@
 //! looks, points, clicks, types. One browser serves one test after the other.
 
 use std::cell::RefCell;
+use std::mem;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -164,11 +165,28 @@ impl Browser {
         Ok(())
     }
 
-    /// Left, top, width and height of the first element that matches, in the window.
+    /// Left, top, width and height of the first element that matches, in the window, once a
+    /// daemon's page has its first list of anomalies, which moves what stands below it.
     pub fn place(&self, selector: &str) -> Result<[f64; 4]> {
-        let found = self.script(&format!(
-            "const r = document.querySelector({selector:?}).getBoundingClientRect(); \
-             return [r.left, r.top, r.width, r.height]"
+        self.wait_until(
+            "the page has the list of anomalies",
+            "return performance.getEntriesByType('resource').some((e) => e.name.includes('api/v1/anomalies'))",
+        )?;
+        let mut last = self.place_now(selector)?;
+        child::eventually(|| {
+            let now = self.place_now(selector)?;
+            ensure!(now == mem::replace(&mut last, now), "{selector} moves");
+            Ok(())
+        })?;
+        Ok(last)
+    }
+
+    fn place_now(&self, selector: &str) -> Result<[f64; 4]> {
+        // Two frames later, what has arrived is drawn.
+        let found = self.promise(&format!(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {{ \
+             const r = document.querySelector({selector:?}).getBoundingClientRect(); \
+             done([r.left, r.top, r.width, r.height]); }})))"
         ))?;
         let number = |at: usize| found[at].as_f64().context("no place");
         Ok([number(0)?, number(1)?, number(2)?, number(3)?])

@@ -29,6 +29,8 @@ pub(crate) struct View {
     watched: usize,
     /// Those of them whose usual values are known.
     judged: usize,
+    /// The others, by their names.
+    unjudged: Vec<&'static str>,
     /// Anomalies that have begun since netto's start.
     begun: u64,
     /// Begins and ends of them.
@@ -51,6 +53,7 @@ impl View {
             now_unix_seconds: now_unix_ns as f64 / 1e9,
             watched,
             judged,
+            unjudged: detector.unjudged().collect(),
             begun: detector.begun().iter().sum(),
             changes: detector.changes(),
             anomalies: wanted.map(|own| own.described()).collect(),
