@@ -131,11 +131,18 @@ fn per(what: u64, count: u64) -> Option<f64> {
     (count > 0).then_some(what as f64 / count as f64)
 }
 
-/// The counts of probes if they covered all of the measured time: probes may be detached for a
-/// while.
+/// Counts that are estimated by more than this, relative to them (95 %), are no more than a guess.
+const MOST_MARGIN: f64 = 1.0;
+
+/// The counts of probes if they stand for all of the measured time: probes may be detached for a
+/// while, and windows from before a load changed say nothing of it.
 pub fn whole_work(snapshot: &Snapshot) -> Option<&sections::Work> {
     let work = snapshot.sections.traffic.as_ref()?.work.as_ref()?;
-    (work.counted_ns >= snapshot.interval_ns).then_some(work)
+    let is_guess = work.estimated.is_some_and(|own| {
+        let margin = own.margin_ratio();
+        margin.is_none_or(|margin| margin > MOST_MARGIN)
+    });
+    (work.counted_ns >= snapshot.interval_ns && !is_guess).then_some(work)
 }
 
 fn row<'a>(snapshot: &'a Snapshot, slug: &str) -> Option<&'a [u64]> {
@@ -238,6 +245,23 @@ mod tests {
             Some(4_000.0),
             "messages are of all CPUs together"
         );
+        let estimate = |events, variance| {
+            let mut snapshot = snapshot.clone();
+            let traffic = snapshot.sections.traffic.as_mut().unwrap();
+            traffic.work.as_mut().unwrap().estimated = Some(sections::Estimated {
+                events,
+                variance,
+                ..sections::Estimated::default()
+            });
+            Efficiency::of(&snapshot).packets_per_poll
+        };
+        assert_eq!(estimate(100, 50 * 50), Some(25.0));
+        assert_eq!(
+            estimate(100, 60 * 60),
+            None,
+            "more than twice as many may have been"
+        );
+        assert_eq!(estimate(0, 0), None, "no window has begun");
         // Cost covers a time in which nothing was counted.
         snapshot.interval_ns += 1;
         let host = Efficiency::of(&snapshot);

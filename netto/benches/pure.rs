@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divan::Bencher;
+use metrics_common::advice::Adviser;
+use metrics_common::anomalies::Detector;
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{LogBuilder, Rounding};
 use netto::features::{self, FEATURES};
@@ -34,6 +36,8 @@ const OTHER_SYMBOLS: u64 = 200_000;
 const OTHER_START: u64 = 0xffff_ffff_c000_0000;
 const INTERVAL: Duration = Duration::from_millis(500);
 const INTERVALS_OF_AN_HOUR: u64 = 7_200;
+/// Twelve blocks of five seconds, and one more.
+const INTERVALS_UNTIL_KNOWN: u32 = 130;
 /// Different intervals of a log; after them they repeat.
 const DIFFERENT: usize = 60;
 
@@ -135,6 +139,27 @@ fn metrics(bencher: Bencher<'_, '_>, cpus: u32) {
         .with_inputs(&mut deliver)
         .bench_local_values(|()| system.block_on(metrics.page(Form::Text)).unwrap());
     supervisor.begin_end();
+}
+
+/// A snapshot is judged for what is unusual in it, once what is usual is known.
+#[divan::bench(args = [1, 128])]
+fn anomalies(bencher: Bencher<'_, '_>, cpus: u32) {
+    let mut source = made_up(cpus).source;
+    let mut detector = Detector::default();
+    for _ in 0..INTERVALS_UNTIL_KNOWN {
+        detector.push(&source.next_snapshot().unwrap());
+    }
+    bencher
+        .with_inputs(|| source.next_snapshot().unwrap())
+        .bench_local_refs(|snapshot| detector.push(snapshot));
+}
+
+/// What rules of advice say of a snapshot.
+#[divan::bench(args = [1, 128])]
+fn advice(bencher: Bencher<'_, '_>, cpus: u32) {
+    let snapshot = made_up(cpus).source.next_snapshot().unwrap();
+    let mut adviser = Adviser::default();
+    bencher.bench_local(|| adviser.judge(&snapshot));
 }
 
 /// A log of an hour of 64 CPUs, read by its digests as `netto report` does.

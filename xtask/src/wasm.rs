@@ -5,7 +5,7 @@
 //! the target directory. It never installs system packages (it names them) and
 //! never touches the daemon's own build.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -277,12 +277,17 @@ fn number_imports(js: &mut [u8], module: &mut [u8]) {
     };
     let names = js.split(|byte| !is_part(byte)).filter(has_hash);
     let names: BTreeSet<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
-    for (number, name) in names.iter().enumerate() {
-        let number = format!("{number:0HASH$}");
-        for file in [&mut *js, &mut *module] {
-            let mut from = 0;
-            while let Some(place) = file[from..].windows(name.len()).position(|own| own == name) {
-                from += place + name.len();
+    let numbers: BTreeMap<Vec<u8>, String> = names
+        .into_iter()
+        .zip(0_u32..)
+        .map(|(name, number)| (name, format!("{number:0HASH$}")))
+        .collect();
+    for file in [js, module] {
+        let mut from = 0;
+        while let Some(place) = file[from..].windows(4).position(|own| own == b"__wb") {
+            let begin = from + place;
+            from = begin + file[begin..].iter().take_while(|own| is_part(own)).count();
+            if let Some(number) = numbers.get(&file[begin..from]) {
                 file[from - HASH..from].copy_from_slice(number.as_bytes());
             }
         }

@@ -9,6 +9,9 @@ use crate::snapshot::Snapshot;
 const LEAST_REQUESTS: f64 = 10.0;
 /// Fewer lookups a second say nothing of the page cache.
 const LEAST_LOOKUPS: f64 = 50.0;
+/// Probes that were attached all the time have timed this part of requests at least: those under way at
+/// either end of an interval may be counted in one and timed in the other.
+const LEAST_TIMED: f64 = 0.8;
 
 /// The mean time of a request in its device: by probes, else with the wait before it.
 fn mean_ns(requests: Requests) -> f64 {
@@ -16,6 +19,16 @@ fn mean_ns(requests: Requests) -> f64 {
         Some(timed) if timed.count > 0 => timed.service_ns as f64 / timed.count as f64,
         _ => requests.whole_ns as f64 / requests.count as f64,
     }
+}
+
+/// Whether probes have met the requests of all devices that they know.
+fn are_all_timed(health: &Health) -> bool {
+    let reads = health.devices.iter().map(|own| own.reads);
+    let known = reads.filter_map(|own| Some([own.count, own.timed?.count]));
+    let [all, timed] = known.fold([0.0; 2], |sum, own| {
+        [0, 1].map(|at| sum[at] + own[at] as f64)
+    });
+    timed >= LEAST_TIMED * all
 }
 
 /// The device that takes longest, of those with enough requests in this time.
@@ -61,9 +74,11 @@ impl<'a> Figures<'a> {
         self.rate(errors)
     }
 
-    /// Reads of devices for a lookup in the page cache.
+    /// Reads of devices for a lookup in the page cache; no number while probes, which count lookups and
+    /// time requests, are attached for a part of the time: reads are counted exactly, and a window from
+    /// before a load changed says nothing of it.
     pub(super) fn page_cache_misses(&self) -> f64 {
-        let Some(health) = self.health() else {
+        let Some(health) = self.health().filter(|own| are_all_timed(own)) else {
             return f64::NAN;
         };
         let lookups = self.rate(health.cache_lookups);
@@ -170,6 +185,17 @@ mod tests {
         };
         assert_eq!((with(400), with(60)), (0.25, 1.0));
         assert!(with(10).is_nan());
+        let mut part = device("sda", 100, 1);
+        part.reads.timed = Some(Timed {
+            count: 20,
+            ..Timed::default()
+        });
+        let own = measured(Health {
+            devices: vec![part],
+            cache_lookups: Some(400),
+            ..Health::default()
+        });
+        assert!(Figures::of(&own).page_cache_misses().is_nan());
     }
 
     #[test]

@@ -50,6 +50,10 @@ fn role(words: &[String]) -> Result<()> {
         cpus::pin_to(cpu.parse()?)?;
         words.drain(..2);
     }
+    if let ["modestly", ..] = words[..] {
+        cpus::be_modest()?;
+        words.drain(..1);
+    }
     match words[..] {
         ["udp-blast", to] => udp_blast(to.parse()?),
         ["udp-flows", to] => udp_flows(to.parse()?),
@@ -156,10 +160,6 @@ fn role(words: &[String]) -> Result<()> {
         }
         ["uring-idle"] => hold(uring::idle_poller()?),
         ["spin"] => go_on(loads::spin),
-        ["spin-modestly"] => {
-            cpus::be_modest()?;
-            go_on(spin_one)
-        }
         ["gaps", seconds] => {
             let length = Duration::from_secs(seconds.parse()?);
             go_on(|| stall::watch_gaps(length))

@@ -48,6 +48,8 @@ const LASTS: Duration = Duration::from_secs(10);
 const WARM: Duration = Duration::from_secs(150);
 /// Says how many minutes of ordinary load there are (not `NETTO_…`, which only options are).
 const MINUTES: &str = "ORDINARY_MINUTES";
+/// Names a log of them, by which `netto anomalies` judges them again after a change of its rules.
+const LOG: &str = "ORDINARY_LOG";
 
 /// A netto in a namespace.
 struct Inside<'a> {
@@ -86,7 +88,9 @@ impl<'a> Inside<'a> {
         child::within(WARM, || {
             let answer = self.get("/api/v1/anomalies")?.json()?;
             let unjudged = answer["unjudged"].as_array().context("no list")?;
-            let lacks = of.iter().find(|own| unjudged.iter().any(|not| not == **own));
+            let lacks = of
+                .iter()
+                .find(|own| unjudged.iter().any(|not| not == **own));
             ensure!(lacks.is_none(), "{lacks:?}: {answer}");
             Ok(())
         })
@@ -321,7 +325,9 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
     child::run(&mut Command::new("sync"))?;
     let files = [&*files[0], &*files[1]];
     let network = Network::direct()?;
-    let options = ["--health", "--latency", "--score-devices", &disk.name];
+    let log = std::env::var(LOG).ok();
+    let mut options = vec!["--health", "--latency", "--score-devices", &disk.name];
+    options.extend(log.iter().flat_map(|log| ["--log-file", log]));
     let netto = Inside::start(&network.right, &options)?;
     let mut random = SplitMix64(28);
     let (begun, mut given) = (Instant::now(), Given::default());

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::disks::Disk;
+use crate::groups::Group;
 use crate::trial::{NotOnThisKernel, tests};
 use crate::{child, http, measure};
 
@@ -117,13 +118,16 @@ fn requests(daemon: &Daemon, disk: &Disk, direction: &str) -> Result<[f64; 3]> {
     Ok(all)
 }
 
-fn dd(words: &[String]) -> Result<()> {
+fn dd(words: &[String]) -> Command {
     let mut dd = Command::new("dd");
-    child::run(dd.args(words).arg("status=none")).map(drop)
+    dd.args(words).arg("status=none");
+    dd
 }
 
 fn requests_of_a_device_are_counted_and_timed() -> Result<()> {
     let mut disk = Disk::new()?;
+    // Where nothing has mounted control groups, that comes before netto's start.
+    let readers = Group::new("readers")?;
     let daemon = Daemon::start(&["--health", "--score-devices", &disk.name])?;
     let device = disk.device().display().to_string();
     for (direction, count) in [("read", READS), ("write", WRITES)] {
@@ -132,14 +136,14 @@ fn requests_of_a_device_are_counted_and_timed() -> Result<()> {
             _ => ("/dev/zero", &*device, "oflag=direct"),
         };
         let before = requests(&daemon, &disk, direction)?;
-        dd(&[
+        child::run(&mut dd(&[
             format!("if={from}"),
             format!("of={to}"),
             format!("bs={BLOCK}"),
             format!("count={count}"),
             flag.to_owned(),
             "conv=notrunc".to_owned(),
-        ])?;
+        ]))?;
         let after = requests(&daemon, &disk, direction)?;
         let grown = [0, 1, 2].map(|at| after[at] - before[at]);
         // Nobody else knows of the device.
@@ -156,11 +160,11 @@ fn requests_of_a_device_are_counted_and_timed() -> Result<()> {
         expected["writes"]["expected_seconds"].is_f64(),
         "{expected}"
     );
-    from_the_page_cache(&daemon, &mut disk)
+    from_the_page_cache(&daemon, &mut disk, &readers)
 }
 
-/// The first reading of a file waits for the device, the second does not.
-fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk) -> Result<()> {
+/// The first reading of a file waits for the device, the second does not; both are their group's.
+fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk, readers: &Group) -> Result<()> {
     let file = disk.mount()?.join("records");
     fs::write(&file, vec![7; (OF_FILE * BLOCK) as usize])?;
     child::run(&mut Command::new("sync"))?;
@@ -181,7 +185,7 @@ fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk) -> Result<()> {
             Ok([reads, total(daemon, "netto_page_cache_lookups_total", &[])?])
         };
         let before = counts()?;
-        dd(&words)?;
+        child::run(&mut readers.command(&dd(&words)))?;
         let after = counts()?;
         Ok([0, 1].map(|at| after[at] - before[at]))
     };
@@ -192,6 +196,16 @@ fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk) -> Result<()> {
     ensure!(
         cold[1] >= OF_FILE as f64 && warm[1] >= OF_FILE as f64,
         "{cold:?}, {warm:?}"
+    );
+    let group = [("owner", "cgroup"), ("cgroup", readers.path())];
+    let lookups = total(daemon, "netto_page_cache_cgroup_lookups_total", &group)?;
+    let reads = total(daemon, "netto_block_cgroup_reads_total", &group)?;
+    println!("of the group: {lookups} lookups, {reads} reads of devices");
+    // Programs are files, too, and read once.
+    let expected = 2.0 * OF_FILE as f64;
+    ensure!(
+        (expected..1.2 * expected).contains(&lookups),
+        "{lookups} lookups of {expected}"
     );
     Ok(())
 }

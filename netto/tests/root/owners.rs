@@ -78,7 +78,7 @@ fn udp_costs_what_it_receives() -> Result<()> {
             &burners[1],
             &network.left,
             RECEIVING_CPU,
-            &["spin-modestly"],
+            &["modestly", "spin-one"],
         )?,
     ];
     // On an emulated CPU, a twentieth of the traffic would be too little to measure.

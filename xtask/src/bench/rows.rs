@@ -163,5 +163,7 @@ pub const ROWS: &[Row] = &[
     row(Pure, "symbols", "pure: the kernel's symbols are read", "µs", ""),
     row(Pure, "encode/128", "pure: a snapshot of 128 CPUs is encoded", "µs", ""),
     row(Pure, "metrics/256", "pure: `/metrics` of 256 CPUs", "µs", "≤ 8000"),
+    row(Pure, "anomalies/128", "pure: a snapshot of 128 CPUs is judged for anomalies", "µs", ""),
+    row(Pure, "advice/128", "pure: a snapshot of 128 CPUs is judged for advice", "µs", ""),
     row(Pure, "report", "pure: `netto report` of an hour of 64 CPUs", "µs", ""),
 ];

@@ -57,11 +57,18 @@ impl TextView for AnomaliesView {
 
 fn text(detector: &Detector, zone: &TimeZone) -> String {
     let (watched, judged) = detector.judged();
-    let mut text = format!(
-        "{judged} of {watched} metrics are judged; the others are not known for a minute yet\n"
-    );
-    let newest = detector.kept().rev();
+    let mut text = format!("{judged} of {watched} metrics are judged");
+    let unjudged: Vec<_> = detector.unjudged().collect();
     // Writing to a String cannot fail.
+    if !unjudged.is_empty() {
+        let names = unjudged.join(", ");
+        let _ = write!(
+            text,
+            "; known for less than a minute, or not measured: {names}"
+        );
+    }
+    text.push('\n');
+    let newest = detector.kept().rev();
     for own in newest.take(SHOWN) {
         let described = own.described();
         let begin = times::shown(own.begin_unix_ns, zone);
@@ -111,7 +118,8 @@ mod tests {
     #[test]
     fn anomalies_stand_with_time_length_evidence_and_what_moved_or_there_is_a_sentence() {
         let (mut host, mut view) = (Host::new(2), AnomaliesView::default());
-        assert!(view.text(&info(), 0).ends_with("\nno anomalies\n"));
+        let first = view.text(&info(), 0);
+        assert!(first.ends_with("\nno anomalies\n") && first.contains(", disk-read-time,"));
         let push = |view: &mut AnomaliesView, host: &mut Host, count: usize| {
             for _ in 0..count {
                 view.push(&info(), host.next_interval()).unwrap();

@@ -48,13 +48,20 @@ impl<S: Estimable> Held<S> {
             true => self.waiting = Some((counts, time_ns)),
             false => self.newest = Some((counts, time_ns)),
         }
-        let (mut whole, factor) = match &self.newest {
-            Some((counts, time_ns)) => (counts.clone(), estimated.ns as f64 / *time_ns as f64),
+        let (mut whole, factor, events) = match &self.newest {
+            Some((counts, time_ns)) => (
+                counts.clone(),
+                estimated.ns as f64 / *time_ns as f64,
+                estimated.events,
+            ),
             // Nothing is known yet: none, which the estimate says.
-            None => (own, 0.0),
+            None => (own, 0.0, 0),
         };
         whole.stretch(factor);
-        whole.set_estimated(estimated);
+        whole.set_estimated(Estimated {
+            events,
+            ..estimated
+        });
         whole
     }
 }
@@ -71,6 +78,7 @@ mod tests {
         Counting::Part(Estimated {
             ns: 500 * MS,
             counted_ns,
+            events: 5,
             ..Estimated::default()
         })
     }
@@ -96,8 +104,14 @@ mod tests {
         ];
         let packets = shown.each_ref().map(|own| (own.total(), own.other_packets));
         assert_eq!(packets, [(500, 500), (500, 500), (500, 500), (250, 250)]);
-        assert!(shown.iter().all(|own| own.estimated.is_some()));
+        let events = |own: &Drops| own.estimated.map(|own| own.events);
+        assert!(shown.iter().all(|own| events(own) == Some(5)));
         assert_eq!(next(9, Counting::Whole), drops(9));
-        assert_eq!(next(9, part(0)).total(), 0, "nothing is known yet");
+        let none = next(9, part(0));
+        assert_eq!(
+            (none.total(), events(&none)),
+            (0, Some(0)),
+            "nothing is known yet"
+        );
     }
 }
