@@ -322,7 +322,8 @@ fn copies_are_told_until_files_are_sent() -> Result<()> {
     };
     let written = send("tcp-writes")?;
     let daemon = start(&[])?;
-    most_is_gained(&daemon, "copy-bound", |_| {
+    // Between programs of one host, sendfile's work for each page takes most of what copies took.
+    is_mended(&daemon, "copy-bound", |_| {
         drop(written);
         send("tcp-files")
     })

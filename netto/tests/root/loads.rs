@@ -280,8 +280,9 @@ pub fn udp_spin_sink(socket: &UdpSocket) -> Result<()> {
     }
 }
 
-/// Reads datagrams, and works so long on each.
+/// Reads datagrams, and works so long on each; has room for what comes while others have its CPU.
 pub fn udp_works(socket: &UdpSocket, work: Duration) -> Result<()> {
+    setsockopt(socket, sockopt::RcvBufForce, &(8 << 20))?;
     let mut packet = [0; 2048];
     loop {
         socket.recv(&mut packet)?;

@@ -117,12 +117,13 @@ impl Samples {
         })
     }
 
-    /// Removes a CPU's counts of the interval; returns whether networking was among them.
+    /// Removes a CPU's counts of the interval; returns whether something was among them for which it must be
+    /// sampled.
     pub fn forget(&mut self, cpu: usize) -> bool {
         let Some(counts) = self.counts.get_mut(cpu) else {
             return false;
         };
-        let has_met = counts.has_networking();
+        let has_met = counts.has_networking_or_spinning();
         counts.clear();
         has_met
     }
@@ -162,6 +163,8 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::component::index_of;
+
     use super::*;
 
     #[test]
@@ -179,5 +182,21 @@ mod tests {
         assert_eq!(taken, [40, 40, 0]);
         samples.begin();
         assert_eq!(samples.lost_on(1), 0, "each interval has its own");
+    }
+
+    #[test]
+    fn a_look_meets_networking_and_threads_that_spin_and_nothing_else() {
+        let met = |slug| {
+            let mut samples = Samples::new(1, 0);
+            let owner = SampleOwner {
+                event: index_of(slug).unwrap(),
+                part: None,
+            };
+            samples.counts[0].add(0, Some(owner));
+            (samples.forget(0), samples.counts[0].taken())
+        };
+        assert_eq!(met("tx_syscall"), (true, 0));
+        assert_eq!(met("io_spin"), (true, 0));
+        assert_eq!(met("io_other"), (false, 0));
     }
 }

@@ -86,10 +86,15 @@ impl StackCounts {
         self.kinds.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Whether any sample is of networking.
-    pub fn has_networking(&self) -> bool {
+    /// Whether any sample is of what only samples show: networking, and io_uring's threads that look for
+    /// requests, which become networking with the first socket.
+    pub fn has_networking_or_spinning(&self) -> bool {
+        let is_wanted = |event| {
+            is_networking(event)
+                || matches!(COMPONENTS[event].kind, Kind::Timed(Source::IoWorker, _))
+        };
         let mut events = self.of_event.iter().enumerate();
-        events.any(|(event, &count)| count > 0 && is_networking(event))
+        events.any(|(event, &count)| count > 0 && is_wanted(event))
     }
 
     /// Samples in one clock kind, by event.
