@@ -165,31 +165,41 @@ impl Browser {
         Ok(())
     }
 
-    /// Left, top, width and height of the first element that matches, in the window, once a
-    /// daemon's page has its first list of anomalies, which moves what stands below it.
+    /// Left, top, width and height of the first element that matches, in the window.
     pub fn place(&self, selector: &str) -> Result<[f64; 4]> {
+        self.place_by(&format!(
+            "const r = document.querySelector({selector:?}).getBoundingClientRect(); \
+             return [r.left, r.top, r.width, r.height]"
+        ))
+    }
+
+    /// Where a script finds something in the window, once that stays: a daemon's page asks for
+    /// anomalies after its first snapshot, and their list moves what stands below it.
+    pub fn place_by<const N: usize>(&self, script: &str) -> Result<[f64; N]> {
         self.wait_until(
             "the page has the list of anomalies",
             "return performance.getEntriesByType('resource').some((e) => e.name.includes('api/v1/anomalies'))",
         )?;
-        let mut last = self.place_now(selector)?;
+        let mut last = self.place_now(script)?;
         child::eventually(|| {
-            let now = self.place_now(selector)?;
-            ensure!(now == mem::replace(&mut last, now), "{selector} moves");
+            let now = self.place_now(script)?;
+            ensure!(now == mem::replace(&mut last, now), "it moves");
             Ok(())
         })?;
         Ok(last)
     }
 
-    fn place_now(&self, selector: &str) -> Result<[f64; 4]> {
+    fn place_now<const N: usize>(&self, script: &str) -> Result<[f64; N]> {
         // Two frames later, what has arrived is drawn.
         let found = self.promise(&format!(
-            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {{ \
-             const r = document.querySelector({selector:?}).getBoundingClientRect(); \
-             done([r.left, r.top, r.width, r.height]); }})))"
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => \
+             done((() => {{ {script} }})()))))"
         ))?;
-        let number = |at: usize| found[at].as_f64().context("no place");
-        Ok([number(0)?, number(1)?, number(2)?, number(3)?])
+        let mut place = [0.0; N];
+        for (at, own) in place.iter_mut().enumerate() {
+            *own = found[at].as_f64().context("no place")?;
+        }
+        Ok(place)
     }
 
     /// Fails if the console has got an error since the last time.

@@ -54,18 +54,14 @@ fn page_of(
 
 /// The middle of the box with this text, in the window.
 fn box_of(browser: &Browser, name: &str) -> Result<[f64; 2]> {
-    let found = browser.script(&format!(
+    let script = format!(
         "const text = Array.from(document.querySelectorAll('#flames text')).find((t) => t.textContent.trim() === {name:?}); \
          if (!text) return null; \
          const r = text.previousElementSibling.getBoundingClientRect(); \
          return [r.left + r.width / 2, r.top + r.height / 2]"
-    ))?;
-    let number = |at: usize| {
-        found[at]
-            .as_f64()
-            .with_context(|| format!("{name} is not shown"))
-    };
-    Ok([number(0)?, number(1)?])
+    );
+    let found = browser.place_by(&script);
+    found.with_context(|| format!("{name} is not shown"))
 }
 
 const SHOWN: &str = "return document.querySelectorAll('#flames rect').length > 3";
