@@ -105,10 +105,6 @@ impl Limit {
     }
 }
 
-/// What a host feels of netto is up to so many times what netto's account has: `what_netto_` in
-/// docs/ADVICE.md was 0.4 to 1.9 times.
-const FELT: f64 = 2.0;
-
 const fn limit(figure: &'static str, unit: Unit, begins: f64, ends: f64) -> Limit {
     Limit {
         // The page shows advice and no limits, and need not download their names.
@@ -198,6 +194,9 @@ const FAIR_QUEUE: &str = "fq";
 const NEARLY_FULL: f64 = 0.8;
 /// Components of those that are named.
 const NAMED: usize = 4;
+/// A host gets back up to so many times what netto's own account has: 0.4 to 1.9 times were measured
+/// (docs/ADVICE.md, made situations).
+const FELT: f64 = 2.0;
 /// Frames up to this length are as they came over a wire.
 const JUMBO: f64 = 9_100.0;
 

@@ -22,7 +22,7 @@ const WORTH_A_CHANGE: f64 = 0.2;
 pub struct CpuInterval {
     /// Networking, as a share of its time.
     pub network_ratio: f64,
-    /// Whether a detecting sample found networking.
+    /// Whether a detecting sample found networking, or a thread that spins.
     pub was_met: bool,
     /// Share of its time that it was busy; `None` if unknown.
     pub busy_ratio: Option<f64>,

@@ -94,7 +94,7 @@ pub struct Overhead {
     is_quiet: bool,
     /// Each CPU's clock at the end of the last interval.
     previous: Vec<Reading>,
-    /// CPUs on which a look has met networking.
+    /// CPUs on which a look has met what only samples show.
     met: Vec<bool>,
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
@@ -266,7 +266,7 @@ impl Overhead {
         (WITHIN_SOFTIRQ * self.prices.event_ns[Group::Softirqs.index()]) as u64
     }
 
-    /// Records that a look has met networking on this CPU.
+    /// Records that a look has met networking, or a thread that spins, on this CPU.
     pub fn has_met(&mut self, cpu: usize) {
         if self.met.len() <= cpu {
             self.met.resize(cpu + 1, false);

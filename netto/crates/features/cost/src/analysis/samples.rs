@@ -117,8 +117,7 @@ impl Samples {
         })
     }
 
-    /// Removes a CPU's counts of the interval; returns whether something was among them for which it must be
-    /// sampled.
+    /// Removes a CPU's counts of the interval; returns whether they have a reason to sample it.
     pub fn forget(&mut self, cpu: usize) -> bool {
         let Some(counts) = self.counts.get_mut(cpu) else {
             return false;
