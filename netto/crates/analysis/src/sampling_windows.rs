@@ -16,6 +16,9 @@ const SAMPLES_PART: f64 = 0.25;
 /// A load that differs from that of the last window by more than this ratio, either way, has a window
 /// soon, whatever is affordable on average.
 const ANOTHER_LOAD: f64 = 1.5;
+/// The same of networking's CPU time, which samples tell roughly; below the second, it is too rough, CPUs.
+const ANOTHER_NETWORK: f64 = 3.0;
+const LEAST_NETWORK: f64 = 0.05;
 /// Bounds of the rate of samples in addition to the regular ones, samples per second.
 const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 50.0..=1_000.0;
 /// Most of these samples in a window on a CPU: they only tell which parts of a softirq are whose.
@@ -83,6 +86,9 @@ impl SamplingWindow {
 pub struct WindowLoad {
     /// The share of a CPU's time that the probes would cost if they were always attached.
     pub cost_ratio: f64,
+    /// Networking's time on all CPUs, in CPUs, where the cost is known from windows alone, and so does
+    /// not tell that the load has changed; else `None`.
+    pub network_cpus: Option<f64>,
     /// What a sample costs, nanoseconds; `None` without such samples.
     pub sample_ns: Option<f64>,
     /// The share of a CPU's time that the windows may take on average.
@@ -104,6 +110,8 @@ struct Last {
     now_ns: u64,
     /// What the probes would have cost then if they were always attached.
     cost_ratio: f64,
+    /// Networking's time then.
+    network_cpus: Option<f64>,
     length_ns: f64,
     /// From its beginning to that of the next.
     period_ns: f64,
@@ -169,12 +177,13 @@ impl SamplingWindows {
     ) -> Option<SamplingWindow> {
         let WindowLoad {
             cost_ratio,
+            network_cpus,
             sample_ns,
             may_cost_ratio,
         } = load;
         // Intervals are not exactly as long as they should be.
         let early_ns = |period_ns: u64| interval_ns.min(period_ns) / 2;
-        let soon_ns = self.last.filter(|last| last.is_of_another(cost_ratio));
+        let soon_ns = self.last.filter(|last| last.is_of_another(&load));
         let soon_ns = soon_ns.map(|last| last.now_ns + PERIOD_NS - early_ns(PERIOD_NS));
         if now_ns < soon_ns.unwrap_or(self.next_ns).min(self.next_ns) {
             return None;
@@ -206,6 +215,7 @@ impl SamplingWindows {
         self.last = Some(Last {
             now_ns,
             cost_ratio,
+            network_cpus,
             length_ns: length_ns as f64,
             period_ns,
             sampling_ratio: fewer * sampling_ratio,
@@ -221,12 +231,15 @@ impl SamplingWindows {
 
 impl Last {
     /// Whether this is another load than that of the window.
-    fn is_of_another(&self, cost_ratio: f64) -> bool {
-        let (less, more) = (
-            self.cost_ratio / ANOTHER_LOAD,
-            self.cost_ratio * ANOTHER_LOAD,
-        );
-        !(less..=more).contains(&cost_ratio)
+    fn is_of_another(&self, load: &WindowLoad) -> bool {
+        let is_far =
+            |then: f64, now: f64, ratio: f64| !(then / ratio..=then * ratio).contains(&now);
+        let networks = self.network_cpus.zip(load.network_cpus);
+        is_far(self.cost_ratio, load.cost_ratio, ANOTHER_LOAD)
+            || networks.is_some_and(|(then, now)| {
+                let [then, now] = [then, now].map(|cpus| cpus.max(LEAST_NETWORK));
+                is_far(then, now, ANOTHER_NETWORK)
+            })
     }
 }
 
@@ -241,6 +254,7 @@ mod tests {
     const fn load(cost_ratio: f64) -> WindowLoad {
         WindowLoad {
             cost_ratio,
+            network_cpus: None,
             sample_ns: None,
             may_cost_ratio: 0.003,
         }
@@ -385,6 +399,27 @@ mod tests {
         }
         assert_eq!(opened[..3], [(0, 250), (3, 5), (5, 200)]);
         assert_eq!(opened.len(), 4, "{opened:?}");
+    }
+
+    #[test]
+    fn where_the_cost_is_known_from_windows_alone_networkings_time_tells_of_another_load() {
+        let second_window = |before, after| {
+            let mut windows = SamplingWindows::default();
+            windows.learn(5_000_000, 12, FREE);
+            let opens = |half_second: &u64| {
+                let load = WindowLoad {
+                    network_cpus: Some(if *half_second < 3 { before } else { after }),
+                    ..load(0.02)
+                };
+                let window = windows.next(half_second * 500 * MS, 500 * MS, load, 0.5);
+                window.is_some()
+            };
+            (0..20).filter(opens).nth(1)
+        };
+        assert_eq!(second_window(0.0, 1.0), Some(3));
+        assert_eq!(second_window(1.0, 0.0), Some(3));
+        assert_eq!(second_window(0.4, 1.0), Some(10), "nearly the same");
+        assert_eq!(second_window(0.0, 0.1), Some(10), "hardly any");
     }
 
     #[test]

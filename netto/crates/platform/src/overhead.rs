@@ -617,6 +617,8 @@ impl Overhead {
         }
         let interval_ns = findings.interval_ns.max(1) as f64;
         let sample_ns = self.prices.felt_sample_ns();
+        let network_ns = findings.network_ns.map(|row| row.iter().sum::<u64>());
+        let network_cpus = network_ns.map(|ns| ns as f64 / interval_ns);
         self.softirqs.others.clear();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
@@ -626,6 +628,7 @@ impl Overhead {
                 let phase = self.random.ratio();
                 let load = WindowLoad {
                     cost_ratio: ratio,
+                    network_cpus: network_cpus.filter(|_| !is_of_samples),
                     sample_ns: (is_of_samples && !sampled.is_empty()).then_some(sample_ns),
                     may_cost_ratio: own.windows_part() * self.max_overhead_ratio,
                 };
@@ -677,6 +680,7 @@ impl Overhead {
             .max();
         let load = WindowLoad {
             cost_ratio: most_ns.unwrap_or(0) as f64 / interval_ns.max(1) as f64,
+            network_cpus: None,
             sample_ns: None,
             may_cost_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
         };

@@ -383,6 +383,7 @@ mod tests {
         assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), 0);
         let load = WindowLoad {
             cost_ratio: 0.02,
+            network_cpus: None,
             sample_ns: None,
             may_cost_ratio: 0.003,
         };
