@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::health::slowest;
 use crate::advice::figures::Figures;
 use crate::latency::Point;
-use crate::sections::{Interface, ProtocolCount, SoftnetCount, WorkCount};
+use crate::sections::{DropPlace, Drops, Interface, ProtocolCount, SoftnetCount, WorkCount};
 use crate::snapshot::Snapshot;
 use crate::text::{count, cpus, percent};
 
@@ -264,33 +264,33 @@ pub const METRICS: &[Metric] = &[
         )
     },
     Metric {
-        detail: |of| of_place(of, |_| true),
+        detail: |of| of_place(of, |place| !goes_with_its_socket(place)),
         ..trouble(
             "packet-drops",
-            "Packets dropped in the stack, for any reason",
+            "Packets dropped in the stack, for any reason but the end of their socket",
             (Unit::Share, 0.05, 4.0),
             |of| {
-                let drops = of.drops(None);
+                let drops = of.drops_of_sockets_in_use();
                 share(drops, drops + of.packets(), 50.0)
             },
         )
     },
     Metric {
-        detail: |of| of_place(of, |reason| NO_ROOM.contains(&reason)),
+        detail: |of| of_place(of, lacks_room),
         ..trouble(
             "drops-for-lack-of-room",
             "Packets dropped where a queue, buffer or memory was full",
             (Unit::PerSecond, 20.0, 4.0),
-            |of| of.drops(Some(NO_ROOM)),
+            |of| of.drops(lacks_room),
         )
     },
     Metric {
-        detail: |of| of_place(of, |reason| BY_RULES.contains(&reason)),
+        detail: |of| of_place(of, is_by_a_rule),
         ..trouble(
             "drops-by-rules",
             "Packets dropped by rules and filters",
             (Unit::PerSecond, 50.0, 4.0),
-            |of| of.drops(Some(BY_RULES)),
+            |of| of.drops(is_by_a_rule),
         )
     },
     level(
@@ -520,6 +520,28 @@ const BY_RULES: &[&str] = &[
     "TC_INGRESS",
     "XDP",
 ];
+/// That of what was left in a queue which nobody needs any more, and where kernels drop that which have
+/// no such reason. A connection whose end nobody reads leaves one packet, however healthy it was.
+const PURGED: &str = "QUEUE_PURGE";
+const PURGING: &[&str] = &["inet_sock_destruct", "sk_stream_kill_queues"];
+
+fn lacks_room(place: &DropPlace) -> bool {
+    NO_ROOM.contains(&&*place.reason)
+}
+
+fn is_by_a_rule(place: &DropPlace) -> bool {
+    BY_RULES.contains(&&*place.reason)
+}
+
+fn goes_with_its_socket(place: &DropPlace) -> bool {
+    place.reason == PURGED || PURGING.contains(&&*place.function)
+}
+
+/// Packets dropped at places of this kind.
+fn dropped_at(drops: &Drops, is_one: fn(&DropPlace) -> bool) -> u64 {
+    let wanted = drops.places.iter().filter(|own| is_one(own));
+    wanted.fold(0, |sum, own| sum.saturating_add(own.packets))
+}
 
 /// A part of a whole, by second; nothing below a number of parts that says something.
 fn share(part: f64, whole: f64, least: f64) -> f64 {
@@ -559,11 +581,11 @@ fn of_interface(of: &Snapshot, number: fn(&Interface) -> u64, what: &str) -> Opt
     Some(format!("{} {what} at {}", count(number(most)), most.name))
 }
 
-/// The place with most drops, of those with these reasons.
-fn of_place(of: &Snapshot, is_one: fn(&str) -> bool) -> Option<String> {
+/// The place with most drops, of those of this kind.
+fn of_place(of: &Snapshot, is_one: fn(&DropPlace) -> bool) -> Option<String> {
     let places = &of.sections.drops.as_ref()?.places;
     // The largest is first.
-    let most = places.iter().find(|own| is_one(&own.reason))?;
+    let most = places.iter().find(|own| is_one(own))?;
     let reason = match &*most.reason {
         "" => "no reason",
         reason => reason,
@@ -597,16 +619,18 @@ impl Figures<'_> {
         (of(|own| own.rx_bytes), of(|own| own.tx_bytes))
     }
 
-    /// Packets dropped by second, all or those with these reasons.
-    fn drops(&self, reasons: Option<&[&str]>) -> f64 {
+    /// Packets dropped by second at places of this kind.
+    fn drops(&self, is_one: fn(&DropPlace) -> bool) -> f64 {
         let drops = self.sum().sections.drops.as_ref();
-        self.rate(drops.map(|drops| match reasons {
-            None => drops.total(),
-            Some(reasons) => {
-                let places = drops.places.iter();
-                let wanted = places.filter(|own| reasons.contains(&&*own.reason));
-                wanted.fold(0_u64, |sum, own| sum.saturating_add(own.packets))
-            }
+        self.rate(drops.map(|drops| dropped_at(drops, is_one)))
+    }
+
+    /// Packets dropped by second but those that go with their socket; all that have no name yet.
+    fn drops_of_sockets_in_use(&self) -> f64 {
+        let drops = self.sum().sections.drops.as_ref();
+        self.rate(drops.map(|drops| {
+            let all = drops.total();
+            all.saturating_sub(dropped_at(drops, goes_with_its_socket))
         }))
     }
 

@@ -5,8 +5,10 @@ use proptest::prelude::*;
 use super::fixture::{Host, INTERVAL_NS};
 use super::judge::Judge;
 use super::*;
+use crate::advice::figures::Figures;
 use crate::advice::fixture::calm;
 use crate::random::SplitMix64;
+use crate::sections::{DropPlace, Drops};
 use crate::snapshot::Snapshot;
 
 const MINUTE: usize = 120;
@@ -356,12 +358,39 @@ fn a_restart_or_a_gap_ends_what_is_open_and_a_recording_that_goes_back_begins_an
 }
 
 #[test]
+fn what_is_dropped_at_the_end_of_its_socket_is_no_trouble() {
+    let packets = 1_000_000;
+    let share = |reason: &str, function: &str| {
+        let mut now = calm();
+        let place = DropPlace {
+            reason: reason.to_owned(),
+            function: function.to_owned(),
+            packets,
+        };
+        now.sections.drops = Some(Drops {
+            places: vec![place],
+            cpus: now
+                .cpus
+                .iter()
+                .map(|cpu| u64::from(*cpu == 0) * packets)
+                .collect(),
+            ..Drops::default()
+        });
+        let metric = METRICS.iter().find(|own| own.slug == "packet-drops");
+        (metric.unwrap().value)(&Figures::of(&now))
+    };
+    assert!(share("NO_SOCKET", "udp_rcv") > 0.1);
+    assert_eq!(share("QUEUE_PURGE", "sk_stream_kill_queues"), 0.0);
+    assert_eq!(share("", "sk_stream_kill_queues"), 0.0);
+}
+
+#[test]
 fn every_metric_has_a_name_of_its_own_and_a_value_on_a_host_with_all_sections() {
     let mut slugs: Vec<_> = METRICS.iter().map(|own| own.slug).collect();
     slugs.sort_unstable();
     slugs.dedup();
     assert_eq!(slugs.len(), METRICS.len());
-    let figures = crate::advice::figures::Figures::of;
+    let figures = Figures::of;
     let (none, calm) = (Snapshot::default(), calm());
     for own in METRICS {
         assert!(own.least > 0.0 && own.times > 1.0, "{}", own.slug);
