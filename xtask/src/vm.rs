@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::slowest::Slowest;
 use crate::tally::Tally;
+use crate::tiers::TABLE;
 use crate::{build, process, setup};
 
 pub use kernels::Kernel;
@@ -91,6 +92,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         tools: &options.tools,
         append: &options.append,
         icount: options.icount || options.update_docs,
+        is_shared_out: false,
     };
     let mut tally = Tally::default();
     for (kernel, report) in side_by_side(root, kernels, &wanted, &mut tally)? {
@@ -135,6 +137,7 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
         tools: &[],
         append: "",
         icount: false,
+        is_shared_out: true,
     };
     for (kernel, report) in side_by_side(root, kernels::MATRIX, &wanted, tally)? {
         let name = kernel.name();
@@ -159,6 +162,7 @@ pub fn beside_bpftrace(root: &Path, tally: &mut Tally) -> Result<()> {
         tools: &["bpftrace".to_owned()],
         append: "",
         icount: true,
+        is_shared_out: false,
     };
     side_by_side(root, kernels, &wanted, tally).map(drop)
 }
@@ -174,6 +178,17 @@ struct Wanted<'a> {
     append: &'a str,
     /// Whether a nanosecond is an instruction.
     icount: bool,
+    /// Whether tests that are the same on each kernel run in one guest only.
+    is_shared_out: bool,
+}
+
+/// Arguments that leave out what another guest of the matrix runs.
+fn without_others(kernel: Kernel) -> impl Iterator<Item = String> {
+    TABLE
+        .iter()
+        .filter(move |row| !row.kernel.is_empty() && row.kernel != kernel.name())
+        .flat_map(|row| ["--skip", row.tests])
+        .map(str::to_owned)
 }
 
 /// A guest of each kernel, all at the same time: QEMU has one thread for each, whatever its CPUs.
@@ -229,11 +244,15 @@ fn guest(
     let folder = folder(root)?;
     let unpacked = kernels::fetch(&folder, kernel)?;
     let tools: Vec<&str> = wanted.tools.iter().map(String::as_str).collect();
+    let mut args = wanted.args.to_vec();
+    if wanted.is_shared_out {
+        args.extend(without_others(kernel));
+    }
     let payload = image::Payload {
         system: &wanted.programs.system,
         netto: &wanted.programs.netto,
         tests: &wanted.programs.tests,
-        args: wanted.args,
+        args: &args,
         tools: &tools,
     };
     let file_system = folder.join(format!("{}.cpio", kernel.name()));
@@ -425,6 +444,18 @@ mod tests {
         "\n",
         r#"{"reason":"build-finished","success":true}"#,
     );
+
+    #[test]
+    fn a_test_of_one_guest_is_left_out_of_the_others_and_of_no_two() {
+        let kernels: Vec<_> = TABLE.iter().map(|row| row.kernel).collect();
+        for one in kernels.into_iter().filter(|kernel| !kernel.is_empty()) {
+            let known = kernels::MATRIX.iter();
+            assert_eq!(known.filter(|kernel| kernel.name() == one).count(), 1);
+        }
+        let left_out: Vec<_> = without_others(Kernel::V6_1).collect();
+        assert!(left_out.contains(&"machine::who_is_killed_".to_owned()));
+        assert!(!left_out.contains(&"machine::it_sleeps_".to_owned()));
+    }
 
     #[test]
     fn cargos_messages_tell_where_the_programs_are() {

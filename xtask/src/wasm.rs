@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -179,6 +179,10 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
 
     let wasm = compile(root, page, &toolchain, &toolchain.target_dir(&target))?;
     let dashboard = target.join(page.folder());
+    // Another xtask may build the same page; the second then finds it fresh.
+    let lock = dashboard.with_extension("lock");
+    let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
+    lock.lock().context("cannot lock the dashboard's folder")?;
     if is_fresh(&wasm, &dashboard) {
         println!("dashboard: {} is up to date", dashboard.display());
     } else {
@@ -333,7 +337,7 @@ mod tests {
         fn file(&self, name: &str, age: Duration) -> PathBuf {
             let path = self.0.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            let file = fs::File::create(&path).unwrap();
+            let file = File::create(&path).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) - age)
                 .unwrap();
             path

@@ -22,7 +22,14 @@ pub struct Row {
     /// They run in the guests of other kernels, which have no browser and no iperf3, and whose
     /// time is not a machine's: what counts, or shows a part that only its own workload reaches.
     pub is_guest: bool,
+    /// In `cargo xtask test` only the guest of this kernel runs them; empty for each.
+    pub kernel: &'static str,
 }
+
+/// What is the same on each kernel runs in one of two guests, which run side by side.
+const NEWER: &str = "6.12";
+/// The other, which can also sleep and wake by itself.
+const OLDER: &str = "6.1";
 
 const fn row(program: &'static str, tests: &'static str) -> Row {
     Row {
@@ -32,6 +39,7 @@ const fn row(program: &'static str, tests: &'static str) -> Row {
         long: "",
         is_quiet: false,
         is_guest: false,
+        kernel: "",
     }
 }
 
@@ -63,6 +71,11 @@ impl Row {
     const fn guest(mut self) -> Row {
         self.is_guest = true;
         self
+    }
+
+    const fn one_guest(mut self, kernel: &'static str) -> Row {
+        self.kernel = kernel;
+        self.guest()
     }
 }
 
@@ -119,6 +132,9 @@ pub const TABLE: &[Row] = &[
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
     root("limits::all_").long("a start for every number; limits:: starts for some of them"),
     root("machine::").long("steps the clock and exhausts memory: in guests only").guest(),
+    root("machine::it_sleeps_").one_guest(OLDER),
+    root("machine::the_clock_").one_guest(NEWER),
+    root("machine::who_is_killed_").one_guest(NEWER),
     root("prometheus::a_minute").long("a minute, and a load that is even to one per cent"),
     root("fleet::a_thousand_").long(
         "minutes of a Prometheus with up to two million series, for figures; fleet::each_host_ has a few hosts",
@@ -159,7 +175,7 @@ pub const TABLE: &[Row] = &[
     root("ticks::a_tc_program").statistics(KNOWN_COST),
     root("ticks::beside_").statistics(KNOWN_COST),
     root("ticks::they_split").statistics(SPLIT),
-    root("ticks::no_timer").guest(),
+    root("ticks::no_timer").one_guest(OLDER),
     root("packets::one_costs").statistics(KNOWN_COST),
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
@@ -172,7 +188,7 @@ pub const TABLE: &[Row] = &[
     root("owners::the_note_")
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
-    root("owners::who_turns_them_off").guest(),
+    root("owners::who_turns_them_off").one_guest(OLDER),
     root("budget::softirqs_that_have_become_rare")
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
@@ -192,13 +208,14 @@ pub const TABLE: &[Row] = &[
     root("latency::one_in_")
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
-    root("latency::the_clock_is_set").guest(),
+    root("latency::the_clock_is_set").one_guest(NEWER),
     root("intruders::on_a_cpu")
         .long("needs a guest of `cargo xtask vm --append isolcpus=1`; packets_steered needs none"),
     root("stall::").statistics(
         "statistics of a quiet host; owners' accounts have their sums, and resolver reads the kernel's",
     ),
     root("changes::").guest(),
+    root("changes::a_component_").one_guest(OLDER),
     root("kernels::").guest(),
 ];
 
