@@ -25,6 +25,7 @@ tests! {
     advised::a_reader_without_its_cpu_is_told_until_it_has_another ["ip"];
     advised::tracking_without_need_is_told_until_it_is_off ["ip", "nft"];
     advised::long_lists_of_rules_are_told_until_they_are_a_set ["ip", "nft"];
+    advised::small_writes_are_told_until_they_are_large ["ip"];
     advised::copies_are_told_until_files_are_sent ["ip"];
     advised::frames_that_are_not_merged_are_told_until_they_are_one_messages ["ip", "ethtool"];
     advised::segments_by_cpus_are_told_until_the_device_cuts ["ip", "ethtool"];
@@ -304,6 +305,23 @@ fn long_lists_of_rules_are_told_until_they_are_a_set() -> Result<()> {
             "flush chain inet rules long; add set inet rules ports {{ type inet_service; flags interval; \
              elements = {{ 1-{RULES} }}; }}; add rule inet rules long udp sport @ports drop"
         ))
+    })
+}
+
+/// The same bytes a second.
+fn small_writes_are_told_until_they_are_large() -> Result<()> {
+    let network = Network::direct()?;
+    let to = format!("{}:{PORT}", network.right_v4);
+    let send = |bytes: &str, rate: &str| -> Result<[Owned; 2]> {
+        let sink = traffic::agent(&network.right, &["tcp-sink", &to])?;
+        let sender = traffic::agent(&network.left, &["tcp-writes", &to, bytes, rate])?;
+        Ok([sender, sink])
+    };
+    let small = send("64", here_or_in_guests("153600", "10240"))?;
+    let daemon = start(&[])?;
+    most_is_gained(&daemon, "small-writes", |_| {
+        drop(small);
+        send("65536", here_or_in_guests("150", "10"))
     })
 }
 
