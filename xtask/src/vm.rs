@@ -446,7 +446,7 @@ mod tests {
     );
 
     #[test]
-    fn a_test_of_one_guest_is_left_out_of_the_others_and_of_no_two() {
+    fn a_test_of_one_guest_names_a_kernel_of_the_matrix_and_is_left_out_of_the_others() {
         let kernels: Vec<_> = TABLE.iter().map(|row| row.kernel).collect();
         for one in kernels.into_iter().filter(|kernel| !kernel.is_empty()) {
             let known = kernels::MATRIX.iter();

@@ -144,8 +144,9 @@ const RULE_SETS: &[&str] = &[
 ];
 /// Copies from and to programs.
 const COPIES: &[&str] = &["send_copy", "receive_copy"];
-/// What a socket call takes that is no networking, nanoseconds: the way into the kernel and back, and
-/// waking who waits for it. Of 153,600 sends of 64 bytes a second it was 1,000 (6.18, 2026-11-27).
+/// What a socket call takes besides networking, nanoseconds: entering and leaving the kernel, and waking
+/// the reader. `advised::small_writes_` gained 1,000 for each of 153,600 sends a second beyond
+/// networking's time (6.18, 2026-11-27).
 const AROUND_A_CALL_NS: f64 = 1_000.0;
 /// What follows the number of messages and packets, besides copies, which follow bytes.
 const BY_NUMBER: &[&str] = &[
@@ -610,8 +611,8 @@ pub const RULES: &[Rule] = &[
                 ],
                 gain_cpus: whole - copies + around,
                 gain: format!(
-                    "sends, receives and softirqs ({}) without their copies ({}), and what is around these \
-                     calls ({}): all follow the number of messages, and copies follow bytes",
+                    "sends, receives and softirqs ({}) without their copies ({}), and entering the \
+                     kernel and waking readers ({}): all follow the number of messages, copies follow bytes",
                     Unit::Cpus.shown(whole),
                     Unit::Cpus.shown(copies),
                     Unit::Cpus.shown(around),

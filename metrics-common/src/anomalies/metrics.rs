@@ -520,9 +520,10 @@ const BY_RULES: &[&str] = &[
     "TC_INGRESS",
     "XDP",
 ];
-/// That of what was left in a queue which nobody needs any more, and where kernels drop that which have
-/// no such reason. A connection whose end nobody reads leaves one packet, however healthy it was.
+/// The kernel's reason of packets that are freed with their queue, as when a socket is closed. A healthy
+/// connection whose FIN nobody reads leaves one.
 const PURGED: &str = "QUEUE_PURGE";
+/// Functions that free a closed socket's packets, for kernels without that reason.
 const PURGING: &[&str] = &["inet_sock_destruct", "sk_stream_kill_queues"];
 
 fn lacks_room(place: &DropPlace) -> bool {

@@ -16,8 +16,9 @@ const SAMPLES_PART: f64 = 0.25;
 /// A load that differs from that of the last window by more than this ratio, either way, has a window
 /// soon, whatever is affordable on average.
 const ANOTHER_LOAD: f64 = 1.5;
-/// The same of networking's CPU time, which samples tell roughly; below the second, it is too rough, CPUs.
+/// The same of networking's CPU time; larger, since few samples may be all that is known of it.
 const ANOTHER_NETWORK: f64 = 3.0;
+/// Less of that time than this counts as this, in CPUs: samples of so little are mostly chance.
 const LEAST_NETWORK: f64 = 0.05;
 /// Bounds of the rate of samples in addition to the regular ones, samples per second.
 const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 50.0..=1_000.0;
