@@ -28,6 +28,9 @@ pub struct Options {
     /// Pairs with and without, for each line of `felt`, `felt-two-cpus` and `doses`
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
+    /// Measure only these lines of `felt`, `felt-two-cpus` and `doses`, e.g. nothing,netto,latency
+    #[arg(long, value_delimiter = ',')]
+    lines: Vec<String>,
     /// How often throughput in the guest is compared: some minutes each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
@@ -100,19 +103,13 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn measure(&self, benchmark: Benchmark) -> Result<Measured> {
-        let Options {
-            pairs,
-            rounds,
-            sweeps,
-            ..
-        } = self.options;
+        let Options { rounds, sweeps, .. } = self.options;
         let mut measured = Measured::default();
         let sweep = format!("sweep --step 4 --rounds {sweeps}");
         match benchmark {
-            Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => self.here(
-                &format!("{} --rounds {pairs} --warm-up 10", benchmark.name()),
-                &mut measured,
-            )?,
+            Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => {
+                self.here(&self.pairs_of(benchmark), &mut measured)?;
+            }
             Benchmark::Idle => {
                 self.here("start idle --rounds 3", &mut measured)?;
                 let bytes = std::fs::metadata(&self.netto)?.len();
@@ -144,6 +141,15 @@ impl Bench<'_> {
             }
         }
         Ok(measured)
+    }
+
+    fn pairs_of(&self, benchmark: Benchmark) -> String {
+        let Options { pairs, lines, .. } = self.options;
+        let mut words = format!("{} --rounds {pairs} --warm-up 10", benchmark.name());
+        if !lines.is_empty() {
+            words += &format!(" --lines {}", lines.join(","));
+        }
+        words
     }
 
     fn words(&self, words: &str) -> Vec<String> {

@@ -14,7 +14,7 @@ const DOCUMENT: &str = "docs/PERFORMANCE.md";
 const MARKS: [&str; 2] = ["<!-- figures: begin -->\n", "<!-- figures: end -->"];
 const NOT_MEASURED: &str = "not measured";
 
-/// Prints the lines of a benchmark and, if asked for, writes them into the document.
+/// Prints the lines of a benchmark and, if asked for, writes those that were measured into the document.
 ///
 /// # Errors
 /// The document has no table, or cannot be written.
@@ -36,7 +36,8 @@ pub fn put(
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
     let text = updated(&text, |row| {
-        (row.benchmark == benchmark).then(|| line(row, &cell(row, measured), when))
+        let is_measured = row.benchmark == benchmark && measured.spread(row.name).is_some();
+        is_measured.then(|| line(row, &cell(row, measured), when))
     })
     .with_context(|| format!("{} has no place for the table", path.display()))?;
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

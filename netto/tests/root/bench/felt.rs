@@ -107,8 +107,18 @@ pub fn doses(options: &Options) -> Result<()> {
 /// For each line the share of the stream that is lost in each pair, and by how much halts and
 /// interrupts for the same bytes become more.
 fn compare(begin: &str, lines: &[Line], stream: &Stream, options: &Options) -> Result<()> {
+    for name in &options.lines {
+        let all: Vec<&str> = NETTO.iter().chain(DOSES).map(|(name, _)| *name).collect();
+        ensure!(
+            all.contains(&name.as_str()),
+            "there is no line {name}; there are {}",
+            all.join(", ")
+        );
+    }
     let mut alone = Vec::new();
-    for (name, beside) in lines {
+    let chosen =
+        |name: &str| options.lines.is_empty() || options.lines.iter().any(|own| own == name);
+    for (name, beside) in lines.iter().filter(|(name, _)| chosen(name)) {
         let (mut lost, mut halts, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         while lost.len() < options.rounds {
             let before = stream.pace()?;

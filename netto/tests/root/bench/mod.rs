@@ -37,6 +37,8 @@ pub struct Options {
     netto: Vec<String>,
     /// How often comparisons are repeated.
     rounds: usize,
+    /// Names of the lines of `felt`, `felt-two-cpus` and `doses` that are compared; all if empty.
+    lines: Vec<String>,
     /// Length of a step of the sweep.
     step: Duration,
     /// How long netto gets used to a load before it counts.
@@ -118,6 +120,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
     let mut options = Options {
         netto: Vec::new(),
         rounds: 1,
+        lines: Vec::new(),
         step: Duration::from_secs(3),
         warm_up: Duration::ZERO,
     };
@@ -133,6 +136,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "--netto-args" => {
                 options.netto = value()?.split_whitespace().map(str::to_owned).collect();
             }
+            "--lines" => options.lines = value()?.split(',').map(str::to_owned).collect(),
             "--rounds" => options.rounds = value()?.parse()?,
             "--step" => options.step = Duration::from_secs_f64(value()?.parse()?),
             "--warm-up" => options.warm_up = Duration::from_secs_f64(value()?.parse()?),
