@@ -137,7 +137,7 @@ impl Histogram {
     }
 
     /// Multiplies each count, and the sum.
-    pub(crate) fn stretch(&mut self, factor: f64) {
+    pub fn stretch(&mut self, factor: f64) {
         for count in self.counts.iter_mut().chain([&mut self.sum_ns]) {
             *count = (*count as f64 * factor).round() as u64;
         }
