@@ -44,6 +44,17 @@ pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
     cargo_with(root, Page::Tests)
 }
 
+/// The same for lints: the dashboard may still have to be built, and is not waited for.
+pub fn cargo_for_lints(root: &Path) -> Result<Command> {
+    let dashboard = wasm::stand_in(root, Page::Tests)?;
+    Ok(cargo_at(root, &dashboard))
+}
+
+/// Builds the dashboard for tests.
+pub fn dashboard_for_tests(root: &Path) -> Result<()> {
+    wasm::build_dashboard(root, Page::Tests).map(drop)
+}
+
 /// A cargo command that sees the dashboard as delivered.
 pub fn cargo_with_product(root: &Path) -> Result<Command> {
     cargo_with(root, Page::Product)
@@ -51,9 +62,13 @@ pub fn cargo_with_product(root: &Path) -> Result<Command> {
 
 fn cargo_with(root: &Path, page: Page) -> Result<Command> {
     let dashboard = wasm::build_dashboard(root, page)?;
+    Ok(cargo_at(root, &dashboard))
+}
+
+fn cargo_at(root: &Path, dashboard: &Path) -> Command {
     let mut command = process::cargo();
     command.current_dir(root).env(DASHBOARD_VARIABLE, dashboard);
-    Ok(command)
+    command
 }
 
 /// Builds netto and names the binary.

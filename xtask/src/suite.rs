@@ -45,19 +45,23 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let is_default = !options.quick && !options.long && options.args.is_empty();
     let mut tally = Tally::default();
     let mut slowest = Slowest::default();
-    // Downloads go on beside checks, which wait for no network.
+    // Downloads, and the build of the dashboard, most of which keeps one CPU busy, go on beside checks.
     std::thread::scope(|scope| {
-        let fetching = scope.spawn(|| {
-            setup::fetch_test_tools(root)?;
-            if is_default { vm::fetch(root) } else { Ok(()) }
-        });
+        let beside = [
+            scope.spawn(|| build::dashboard_for_tests(root)),
+            scope.spawn(|| {
+                setup::fetch_test_tools(root)?;
+                if is_default { vm::fetch(root) } else { Ok(()) }
+            }),
+        ];
         if is_default || options.quick {
             tally.check("format", tree::check_format(root));
             tally.check("tidy", check_tidy(root));
             tally.check("clippy", check_clippy(root));
         }
-        let panicked = |_| Err(anyhow::anyhow!("the thread that fetches tools panicked"));
-        fetching.join().unwrap_or_else(panicked)
+        let panicked = |_| Err(anyhow::anyhow!("a thread of xtask panicked"));
+        let mut all = beside.into_iter();
+        all.try_for_each(|thread| thread.join().unwrap_or_else(panicked))
     })?;
     let mut command = test_command(root)?;
     if options.quick {
@@ -100,7 +104,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
 }
 
 fn check_clippy(root: &Path) -> Result<()> {
-    process::run(build::cargo_with_dashboard(root)?.args([
+    process::run(build::cargo_for_lints(root)?.args([
         "clippy",
         "--workspace",
         "--all-targets",

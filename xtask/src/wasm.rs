@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -148,11 +149,7 @@ impl Page {
 /// When no way to compile for WebAssembly is found (the message names the
 /// remedies), or when the compiler or wasm-bindgen fails.
 pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root.join("target"),
-        // As cargo does it: a relative path counts from the current directory.
-        |dir| env::current_dir().unwrap_or_default().join(dir),
-    );
+    let target = target_folder(root);
     let sysroot = rustup::sysroot()?;
     let debian = Debian::look(&sysroot).toolchain();
     let toolchain = if rustup::has_target(&sysroot, TARGET) {
@@ -190,6 +187,37 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
         println!("dashboard: written to {}", dashboard.display());
     }
     Ok(dashboard)
+}
+
+/// A dashboard's folder, with empty files if it was never built: enough for lints, which can then run
+/// while it is built.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn stand_in(root: &Path, page: Page) -> Result<PathBuf> {
+    let dashboard = target_folder(root).join(page.folder());
+    fs::create_dir_all(&dashboard)
+        .with_context(|| format!("cannot create {}", dashboard.display()))?;
+    for path in output_names().map(|name| dashboard.join(name)) {
+        // Older than any module, so that it is never taken for a dashboard.
+        let created =
+            File::create_new(&path).and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
+        match created {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| format!("cannot create {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(dashboard)
+}
+
+fn target_folder(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root.join("target"),
+        // As cargo does it: a relative path counts from the current directory.
+        |dir| env::current_dir().unwrap_or_default().join(dir),
+    )
 }
 
 /// Runs cargo; returns the path of the module as the compiler left it.
