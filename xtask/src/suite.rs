@@ -18,6 +18,9 @@ use crate::{build, process, setup, tidy, tree, vm};
 /// `cargo test`, which tries others each time, and becomes a test of its own.
 const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
+/// Tests of a program that run at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -139,6 +142,11 @@ fn test_command(root: &Path) -> Result<Command> {
         .stdout(Stdio::piped());
     if std::env::var_os(PROPERTY_SEED).is_none() {
         command.env(PROPERTY_SEED, "1");
+    }
+    if std::env::var_os(THREADS).is_none() {
+        // The longest tests wait for a daemon most of the time.
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (cpus + 1).to_string());
     }
     Ok(command)
 }

@@ -1,22 +1,26 @@
 //! What a reader does with the page, in a browser of the tests' own: opens it,
-//! looks, points, clicks, types. One browser serves one test after the other.
+//! looks, points, clicks, types. A browser serves one test after the other.
 
 use std::cell::RefCell;
 use std::mem;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{child, webdriver};
 
-/// The browser that no test uses at the moment.
-static IDLE: Mutex<Option<Arc<webdriver::Browser>>> = Mutex::new(None);
+/// Browsers that no test uses at the moment.
+static IDLE: Mutex<Vec<Arc<webdriver::Browser>>> = Mutex::new(Vec::new());
 
-/// Closes the browser that the tests have used.
+/// Closes the browsers that the tests have used.
 pub fn end() {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    idle().clear();
+}
+
+fn idle() -> MutexGuard<'static, Vec<Arc<webdriver::Browser>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An open browser window.
@@ -37,8 +41,9 @@ impl Deref for Browser {
 impl Browser {
     /// A window of this size, without a page.
     pub fn start(width: u32, height: u32) -> Result<Self> {
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let window = match idle {
+        // The lock is not held while a browser starts.
+        let used = idle().pop();
+        let window = match used {
             Some(window) => window,
             None => Arc::new(webdriver::Browser::start("--hide-scrollbars")?),
         };
@@ -216,8 +221,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         // A page that cannot be reset is closed, and the next test starts another.
         if self.reset().is_ok() {
-            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-            *idle = Some(self.window.clone());
+            idle().push(self.window.clone());
         }
     }
 }

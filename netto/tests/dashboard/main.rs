@@ -27,8 +27,8 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One browser at a time is load enough.
-    arguments.test_threads = Some(1);
+    // A test waits for intervals most of the time: two browsers take no more than two CPUs.
+    arguments.test_threads.get_or_insert(2);
     let filter = arguments.filter.clone().unwrap_or_default();
     let trials = [
         views::TESTS,
