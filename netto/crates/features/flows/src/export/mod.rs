@@ -93,6 +93,8 @@ struct State {
     lost: u64,
     /// Why the last message failed, if it did.
     trouble: Option<String>,
+    /// Why the first message failed of which records were lost.
+    lost_to: Option<String>,
     /// Until when what is left may be sent.
     deadline: Option<Instant>,
     /// The thread has ended.
@@ -170,6 +172,9 @@ impl Queue {
         let mut state = self.state();
         state.left -= records;
         state.lost += records as u64;
+        if state.lost_to.is_none() {
+            state.lost_to = state.trouble.clone();
+        }
         drop(state);
         self.changed.notify_all();
     }
@@ -343,10 +348,8 @@ impl Exporter {
         let state = self.queue.wait_while(limit, |state| !state.has_ended);
         let lost = state.lost + state.left as u64;
         (lost > 0).then(|| {
-            let cause = state
-                .trouble
-                .as_deref()
-                .unwrap_or("it takes them too slowly");
+            let cause = state.lost_to.as_deref().or(state.trouble.as_deref());
+            let cause = cause.unwrap_or("it takes them too slowly");
             format!("{lost} records did not reach {}: {cause}", self.target)
         })
     }
@@ -479,6 +482,28 @@ mod tests {
             taken += reader.read(&message[..length]).records;
         }
         assert_eq!((taken, exporter.end(LIMIT)), (300, None));
+    }
+
+    #[test]
+    fn the_cause_of_a_loss_is_told_though_later_messages_got_through() {
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = collector.local_addr().unwrap();
+        drop(collector);
+        let exporter = exporter(&format!("udp://{address}"));
+        let export_until = |is_so: fn(&State) -> bool| {
+            // A socket has the answer to a datagram with one of its next.
+            let held = (0..10).any(|_| {
+                exporter.export(records(3), 0, Duration::ZERO);
+                is_so(&exporter.queue.wait_while(LIMIT, |state| state.left > 0))
+            });
+            assert!(held);
+        };
+        export_until(|state| state.trouble.is_some());
+        let _collector = UdpSocket::bind(address).unwrap();
+        export_until(|state| state.trouble.is_none());
+        let said = exporter.end(LIMIT).unwrap();
+        assert!(said.contains(" records did not reach"), "{said}");
+        assert!(said.contains("refused"), "{said}");
     }
 
     #[test]
