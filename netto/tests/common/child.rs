@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,23 @@ pub fn mortal(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);
     command
+}
+
+/// Starts something on a thread that lasts as long as the tests: mortal children are killed when the
+/// thread ends that started them, such as one that runs tests and has no more to run.
+#[allow(dead_code, reason = "for test programs whose tests share children")]
+pub fn start_lasting<T: Send + 'static>(
+    start: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, started) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Who has asked waits.
+        let _ = sender.send(start());
+        loop {
+            std::thread::park();
+        }
+    });
+    started.recv().context("a thread of the tests panicked")?
 }
 
 impl Owned {

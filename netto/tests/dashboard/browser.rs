@@ -45,7 +45,9 @@ impl Browser {
         let used = idle().pop();
         let window = match used {
             Some(window) => window,
-            None => Arc::new(webdriver::Browser::start("--hide-scrollbars")?),
+            None => Arc::new(child::start_lasting(|| {
+                webdriver::Browser::start("--hide-scrollbars")
+            })?),
         };
         let browser = Browser {
             window,

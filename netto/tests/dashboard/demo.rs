@@ -29,7 +29,10 @@ fn shared(place: &Mutex<Option<Arc<Demo>>>, cpus: u32) -> Result<Arc<Demo>> {
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     match &*place {
         Some(demo) => Ok(demo.clone()),
-        None => Ok(place.insert(Arc::new(Demo::start(cpus, 500)?)).clone()),
+        None => {
+            let demo = child::start_lasting(move || Demo::start(cpus, 500))?;
+            Ok(place.insert(Arc::new(demo)).clone())
+        }
     }
 }
 
