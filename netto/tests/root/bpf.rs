@@ -105,18 +105,25 @@ pub struct Attached {
 
 /// Attaches a program that does nothing, to a section's hook such as `raw_tp/softirq_entry`.
 pub fn attach_empty(section: &'static str) -> Result<Attached> {
-    let object = load(section, &idle(0))?;
+    let object = load_empty(section)?;
+    Ok(Attached {
+        _link: attach_to_its_hook(&object).with_context(|| format!("not at {section}"))?,
+        _object: object,
+    })
+}
+
+/// Loads a program that does nothing, for a section's hook.
+pub fn load_empty(section: &'static str) -> Result<Object> {
+    load(section, &idle(0))
+}
+
+/// Attaches the program of an object to the hook of its section, until dropped.
+pub fn attach_to_its_hook(object: &Object) -> Result<Link> {
     let program = object
         .progs_mut()
         .next()
         .context("the object has no program")?;
-    let link = program
-        .attach()
-        .with_context(|| format!("cannot attach to {section}"))?;
-    Ok(Attached {
-        _link: link,
-        _object: object,
-    })
+    program.attach().context("cannot attach a program")
 }
 
 fn load(section: &'static str, code: &[u8]) -> Result<Object> {

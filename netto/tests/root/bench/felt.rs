@@ -5,9 +5,10 @@
 //! receiver falls asleep and has to be woken: halts and interrupts between CPUs show that where
 //! throughput is noise.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::clock::Bare;
 use super::{Options, SETTLE, end, figure};
@@ -33,6 +34,8 @@ enum Beside {
     Clock(u64),
     /// Programs that do nothing at these tracepoints, so many at each.
     Programs(&'static [&'static str], usize),
+    /// One at each of these, attached and detached so often a second.
+    Changes(&'static [&'static str], u32),
 }
 
 /// A line of the table: a part of its figures' names, and what is beside the stream.
@@ -71,6 +74,16 @@ const DOSES: &[Line] = &[
     ),
     ("switch", Beside::Programs(&["raw_tp/sched_switch"], COPIES)),
     ("poll", Beside::Programs(&["raw_tp/napi_poll"], COPIES)),
+    ("changes_5hz", Beside::Changes(UNUSED, 5)),
+    ("changes_20hz", Beside::Changes(UNUSED, 20)),
+];
+
+/// Tracepoints that a stream between two neighbours who know each other does not come to.
+const UNUSED: &[&str] = &[
+    "raw_tp/neigh_create",
+    "raw_tp/neigh_update",
+    "raw_tp/neigh_timer_handler",
+    "raw_tp/neigh_cleanup_and_release",
 ];
 
 /// Where the two ends of a stream are.
@@ -173,7 +186,33 @@ fn with(beside: Beside, options: &Options, stream: &Stream) -> Result<[Pace; 2]>
             std::thread::sleep(SETTLE);
             both()
         }
+        Beside::Changes(tracepoints, per_second) => {
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let changing = scope.spawn(|| change(tracepoints, per_second, &is_over));
+                std::thread::sleep(SETTLE);
+                let paces = both();
+                is_over.store(true, Ordering::Relaxed);
+                let panicked = |_| Err(anyhow!("the thread that attaches programs panicked"));
+                changing.join().unwrap_or_else(panicked)?;
+                paces
+            })
+        }
     }
+}
+
+/// Attaches and detaches a program at each of these tracepoints so often a second.
+fn change(tracepoints: &[&'static str], per_second: u32, is_over: &AtomicBool) -> Result<()> {
+    let loaded = tracepoints.iter().map(|at| bpf::load_empty(at));
+    let loaded: Vec<_> = loaded.collect::<Result<_>>()?;
+    let half = Duration::from_secs(1) / per_second / 2;
+    while !is_over.load(Ordering::Relaxed) {
+        let links: Result<Vec<_>> = loaded.iter().map(bpf::attach_to_its_hook).collect();
+        std::thread::sleep(half);
+        drop(links?);
+        std::thread::sleep(half);
+    }
+    Ok(())
 }
 
 /// How a stream went.
