@@ -5,8 +5,6 @@ use crate::basis::Basis;
 use crate::format;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Selectable time spans, minutes.
-pub const WINDOW_MINUTES: [u32; 3] = [1, 5, 15];
 /// The shortest selectable span, milliseconds.
 pub const SHORTEST_MS: f64 = 5_000.0;
 const DEFAULT_SPAN_MS: f64 = 300_000.0;

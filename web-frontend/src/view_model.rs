@@ -4,7 +4,6 @@
 
 use metrics_common::history::History;
 use metrics_common::missed;
-use metrics_common::sections::{Columns, Sections};
 use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format;
@@ -139,34 +138,19 @@ pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> Histor
     }
 }
 
-/// Sums since the page was opened.
+/// What was lost since the page was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SinceOpened {
-    /// Slugs of the components that the sums belong to.
-    slugs: Vec<String>,
-    /// The sum of all intervals and CPUs.
-    sum: Sections,
+    stacks_lost: u64,
     /// Number of intervals that this page missed.
     missed: u64,
     last_sequence: Option<u64>,
 }
 
 impl SinceOpened {
-    /// Prepares for the snapshots of this daemon. Sums continue after a restart if the components
-    /// are the same.
-    pub fn meet(&mut self, info: &Info) {
-        let slugs: Vec<String> = info.components.iter().map(|c| c.slug.clone()).collect();
-        if slugs != self.slugs {
-            *self = SinceOpened {
-                slugs,
-                ..SinceOpened::default()
-            };
-        }
-    }
-
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        self.sum.add(&snapshot.sections, &Columns::folded());
+        self.stacks_lost += snapshot.cost().stacks_lost.iter().sum::<u64>();
         // A decreased number is that of a restarted daemon, and its earlier intervals were not
         // missed.
         if let Some(last) = self.last_sequence
@@ -175,29 +159,6 @@ impl SinceOpened {
             self.missed += snapshot.sequence - last - 1;
         }
         self.last_sequence = Some(snapshot.sequence);
-    }
-
-    /// CPU time of a component since the page was opened, nanoseconds.
-    pub fn component_ns(&self, component: usize) -> u64 {
-        let cost = self.sum.cost.as_ref();
-        cost.and_then(|cost| cost.total_ns(component)).unwrap_or(0)
-    }
-
-    /// CPU time of the host in a mode since the page was opened, nanoseconds.
-    pub fn mode_ns(&self, mode: usize) -> u64 {
-        let modes = self.sum.modes.as_ref();
-        let values = modes.map(|modes| modes.host.values());
-        values
-            .and_then(|values| values.get(mode).copied())
-            .unwrap_or(0)
-    }
-
-    fn stacks_lost(&self) -> u64 {
-        self.sum
-            .cost
-            .iter()
-            .flat_map(|cost| &cost.stacks_lost)
-            .sum()
     }
 }
 
@@ -221,7 +182,7 @@ impl Status {
 }
 
 /// The state of the measurement, in short statements.
-pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Status> {
+pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
     let lost: u64 = snapshot.cost().stacks_lost.iter().sum();
     let attached = info.probes.iter().filter(|p| p.failure.is_none()).count();
@@ -247,10 +208,10 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
             "{} stacks lost in this interval: lower --frequency or shorten --user-period",
             format::count(lost)
         ))
-    } else if sums.stacks_lost() > 0 {
+    } else if since_opened.stacks_lost > 0 {
         Status::quiet(format!(
             "0 lost now, {} since the page was opened",
-            format::count(sums.stacks_lost())
+            format::count(since_opened.stacks_lost)
         ))
     } else {
         Status::quiet("0 lost".to_owned())
@@ -264,10 +225,10 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
             way.reason.replace('_', " "),
         )));
     }
-    if sums.missed > 0 {
+    if since_opened.missed > 0 {
         statements.push(Status::quiet(format!(
             "{} intervals skipped by this page",
-            format::count(sums.missed)
+            format::count(since_opened.missed)
         )));
     }
     statements

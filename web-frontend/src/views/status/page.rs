@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use metrics_common::{Info, Snapshot};
+use metrics_common::Snapshot;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::model;
-use crate::page::dom::Dom;
 use crate::state::Keys;
 use crate::view::{Scene, View};
 use crate::view_model::{self, SinceOpened};
@@ -19,23 +18,18 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 #[derive(Default)]
 struct Status {
-    sums: SinceOpened,
+    since_opened: SinceOpened,
 }
 
 impl Keys for Status {}
 
 impl View for Status {
-    fn meet(&mut self, _: &Dom, info: &Info) -> Result<(), JsValue> {
-        self.sums.meet(info);
-        Ok(())
-    }
-
     fn receive(&mut self, snapshot: &Snapshot) {
-        self.sums.add(snapshot);
+        self.since_opened.add(snapshot);
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let status = view_model::status(scene.info, scene.latest, &self.sums);
+        let status = view_model::status(scene.info, scene.latest, &self.since_opened);
         scene.dom.set_html("#status", model::status_html(&status))
     }
 }
