@@ -41,7 +41,7 @@ use netto_pipeline::shared::Shared;
 use netto_pipeline::supervisor::{Failures, Part, Supervisor};
 use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use netto_questions::values::UNIX;
-use netto_sys::listener::{Listener, Place, listen_at};
+use netto_sys::listener::{Listener, SocketFile, listen_at};
 #[cfg(feature = "otlp")]
 use netto_sys::privileges::{self, Duty};
 use netto_sys::{descriptors, memory, system};
@@ -66,7 +66,7 @@ pub struct Prepared {
     config: Config,
     listener: Listener,
     /// The listener's own place in the file system.
-    place: Option<Place>,
+    place: Option<SocketFile>,
     web: LiveWebConfig,
     log: Option<Box<dyn LogStore>>,
     patience: Patience,

@@ -402,7 +402,7 @@ pub(super) enum Form {
 }
 
 /// Where a message has a table.
-struct Place {
+struct TablePosition {
     /// Offset in the message without tables.
     offset: usize,
     /// Its index in the message, as it was encoded.
@@ -417,7 +417,7 @@ struct Place {
 /// A message without its tables.
 struct Skeleton<'a> {
     bytes: Cow<'a, [u8]>,
-    places: Vec<Place>,
+    places: Vec<TablePosition>,
     /// The head of a snapshot that may be added to others.
     interval: Option<Interval>,
 }
@@ -461,7 +461,7 @@ impl Skeleton<'_> {
     }
 
     /// The tables that are added to those of other snapshots.
-    fn added(&self) -> impl Iterator<Item = &Place> {
+    fn added(&self) -> impl Iterator<Item = &TablePosition> {
         self.places.iter().filter(|place| place.is_added)
     }
 
@@ -470,7 +470,7 @@ impl Skeleton<'_> {
         let (Some(own), Some(others)) = (&self.interval, &next.interval) else {
             return false;
         };
-        let is_next = |(own, next): (&Place, &Place)| {
+        let is_next = |(own, next): (&TablePosition, &TablePosition)| {
             (own.index, own.run, own.table + 1) == (next.index, next.run, next.table)
         };
         sums.has_both(own, others)
@@ -635,7 +635,7 @@ pub(super) fn decode<'a>(
             let of = &mut runs[run];
             spend(of.shape.work())?;
             let table = of.targets.len();
-            places.push(Place {
+            places.push(TablePosition {
                 offset,
                 index,
                 run,

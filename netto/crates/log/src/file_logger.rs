@@ -68,7 +68,7 @@ struct Stuck(Option<(Duration, u64)>);
 
 /// What there is to say of it.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum StallEvent {
     Begins(Duration),
     Ends { took: Duration, dropped: u64 },
 }
@@ -81,11 +81,11 @@ impl Stuck {
     }
 
     /// Takes note of the write in progress, which has taken this long.
-    fn look(&mut self, write: Option<Duration>) -> Option<Turn> {
+    fn look(&mut self, write: Option<Duration>) -> Option<StallEvent> {
         match (write, self.0) {
             (Some(time), None) if time >= STUCK => {
                 self.0 = Some((time, 0));
-                Some(Turn::Begins(time))
+                Some(StallEvent::Begins(time))
             }
             (Some(time), Some((before, dropped))) if time >= before => {
                 self.0 = Some((time, dropped));
@@ -93,7 +93,7 @@ impl Stuck {
             }
             (_, Some((took, dropped))) => {
                 self.0 = None;
-                Some(Turn::Ends { took, dropped })
+                Some(StallEvent::Ends { took, dropped })
             }
             (_, None) => None,
         }
@@ -161,13 +161,13 @@ impl FileLogger {
     fn look_at_disk(&mut self) {
         let path = self.path.display();
         match self.stuck.look(self.channel.busy_for()) {
-            Some(Turn::Begins(time)) => tracing::error!(
+            Some(StallEvent::Begins(time)) => tracing::error!(
                 "the disk of the log file {path} has not answered for {:.0} s; netto continues \
                  measuring, {} snapshots are queued, and the newest are kept until it does",
                 time.as_secs_f64(),
                 self.channel.queued()
             ),
-            Some(Turn::Ends { took, dropped }) => tracing::warn!(
+            Some(StallEvent::Ends { took, dropped }) => tracing::warn!(
                 "the disk of the log file {path} answers again after {:.0} s; \
                  {dropped} snapshots are missing in it",
                 took.as_secs_f64(),
@@ -318,8 +318,8 @@ mod tests {
             .into_iter()
             .flatten()
             .collect();
-        let begins = |seconds| Turn::Begins(Duration::from_secs(seconds));
-        let ends = |seconds, dropped| Turn::Ends {
+        let begins = |seconds| StallEvent::Begins(Duration::from_secs(seconds));
+        let ends = |seconds, dropped| StallEvent::Ends {
             took: Duration::from_secs(seconds),
             dropped,
         };

@@ -17,7 +17,7 @@ pub fn answer(name: &str, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u
 
 /// A section as JSON, or why it is absent.
 fn section_json(name: &str, sections: &Sections, info: &Info) -> Result<Vec<u8>, Refusal> {
-    let mut found = Found { name, text: None };
+    let mut found = NewestSection { name, text: None };
     sections.visit(&mut found)?;
     match found.text {
         Some(text) => Ok(text),
@@ -25,12 +25,12 @@ fn section_json(name: &str, sections: &Sections, info: &Info) -> Result<Vec<u8>,
     }
 }
 
-struct Found<'a> {
+struct NewestSection<'a> {
     name: &'a str,
     text: Option<Vec<u8>>,
 }
 
-impl Visitor for Found<'_> {
+impl Visitor for NewestSection<'_> {
     type Error = Refusal;
 
     fn visit<S: Section>(&mut self, name: &'static str, section: &S) -> Result<(), Refusal> {

@@ -10,12 +10,12 @@ use libbpf_rs::libbpf_sys::{bpf_link_get_info_by_fd, bpf_link_info};
 #[derive(Debug)]
 pub struct HeldLink {
     link: OwnedFd,
-    place: Option<Place>,
+    place: Option<AttachPoint>,
 }
 
 /// Where the kernel says that a link's program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct AttachPoint {
     program: u32,
     /// Of the control group its number, of an interface its index, with what else the kernel says in
     /// these eight bytes; 0 once the program is detached.
@@ -49,7 +49,7 @@ pub(crate) fn owned(returned: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(returned) })
 }
 
-fn place(link: &OwnedFd) -> Option<Place> {
+fn place(link: &OwnedFd) -> Option<AttachPoint> {
     let mut info = bpf_link_info::default();
     let mut bytes = size_of::<bpf_link_info>() as u32;
     // SAFETY: the kernel writes at most `bytes` into `info`, and both live until it returns.
@@ -58,5 +58,5 @@ fn place(link: &OwnedFd) -> Option<Place> {
     // SAFETY: all bytes were 0 before the kernel wrote some, and each pattern is a number.
     let at = unsafe { info.__bindgen_anon_1.cgroup.cgroup_id };
     let program = info.prog_id;
-    (outcome == 0).then_some(Place { program, at })
+    (outcome == 0).then_some(AttachPoint { program, at })
 }

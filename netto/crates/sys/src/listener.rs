@@ -47,16 +47,16 @@ impl Listener {
     }
 }
 
-/// The place of a UNIX socket, which goes with it, unless something else is there.
+/// The file of a UNIX socket, removed with it unless something else is there.
 #[derive(Debug)]
-pub struct Place {
+pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
     /// Released last.
     _lock: Lock,
 }
 
-impl Drop for Place {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
         if there.is_ok_and(|there| identity(&there) == self.identity) {
@@ -128,7 +128,7 @@ pub fn listen_at(
     path: &Path,
     mode: u32,
     group: Option<&str>,
-) -> anyhow::Result<(UnixListener, Place)> {
+) -> anyhow::Result<(UnixListener, SocketFile)> {
     let name = path.display();
     let lock = Lock::take(path)?;
     let lock = lock.with_context(|| is_taken(path))?;
@@ -149,7 +149,7 @@ pub fn listen_at(
         about.file_type().is_socket(),
         "{name} was replaced by something else"
     );
-    let place = Place {
+    let place = SocketFile {
         path: path.to_owned(),
         identity: identity(&about),
         _lock: lock,

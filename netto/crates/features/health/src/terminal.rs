@@ -157,9 +157,9 @@ fn time(seconds: f64) -> String {
 struct Ranked {
     host: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reads: Option<Place>,
+    reads: Option<HostRank>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    writes: Option<Place>,
+    writes: Option<HostRank>,
     /// Why there is no figure of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unavailable: Option<String>,
@@ -167,7 +167,7 @@ struct Ranked {
 
 /// A host among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Place {
+struct HostRank {
     expected_seconds: f64,
     /// 0 to 100, of which the best has the most.
     score: f64,
@@ -206,7 +206,7 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
                     } else {
                         1.0
                     };
-                Some(Place {
+                Some(HostRank {
                     expected_seconds: own.expected_seconds,
                     score,
                 })
@@ -237,7 +237,7 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
         "host", "reads", "score", "writes", "score"
     );
     for own in ranked {
-        let cells = |place: Option<Place>| match place {
+        let cells = |place: Option<HostRank>| match place {
             Some(own) => format!("{:>14}{:>7.0}", time(own.expected_seconds), own.score),
             None => format!("{:>14}{:>7}", "–", "–"),
         };

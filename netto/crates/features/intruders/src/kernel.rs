@@ -22,14 +22,14 @@ const MOST_WAYS: usize = 8;
 
 /// The CPUs that are meant to be quiet.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct QuietCpus {
     /// Ascending.
     pub(crate) cpus: Vec<QuietCpu>,
     /// Files that could not be understood.
     unread: Vec<String>,
 }
 
-impl Found {
+impl QuietCpus {
     /// Reads all of it now.
     pub(crate) fn read(roots: &Roots) -> Self {
         let mut search = Search::default();
@@ -55,7 +55,7 @@ impl Found {
         if !cpus.is_empty() {
             find_ways(roots, &mut cpus);
         }
-        Found {
+        QuietCpus {
             cpus,
             unread: search.unread,
         }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn reasons(roots: &Roots) -> Vec<(u32, String)> {
-        let found = Found::read(roots);
+        let found = QuietCpus::read(roots);
         assert!(found.unread.is_empty(), "{found:?}");
         let cpus = found.cpus.iter();
         cpus.map(|own| (own.cpu, own.reasons())).collect()
@@ -262,7 +262,7 @@ mod tests {
             ("sys/fs/cgroup/v1/a/cpuset.cpu_exclusive", "0\n"),
         ]);
         assert_eq!(reasons(&roots), []);
-        assert_eq!(Found::read(&roots).note(), None);
+        assert_eq!(QuietCpus::read(&roots).note(), None);
     }
 
     #[test]
@@ -325,14 +325,14 @@ mod tests {
         let sys = dir.path().join("sys");
         let device = sys.join("class/net/eth0/device");
         std::os::unix::fs::symlink(sys.join("devices/pci"), device).unwrap();
-        let found = Found::read(&roots);
+        let found = QuietCpus::read(&roots);
         assert_eq!(found.cpus[0].ways, ["RPS of eth0 rx-0", "interrupt 40"]);
     }
 
     #[test]
     fn a_list_that_is_none_is_told() {
         let (_dir, roots) = host(&[("sys/devices/system/cpu/isolated", "all but one\n")]);
-        let note = Found::read(&roots).note().unwrap();
+        let note = QuietCpus::read(&roots).note().unwrap();
         assert!(
             note.contains("No list of CPUs: ") && note.contains("isolated"),
             "{note}"
@@ -354,7 +354,7 @@ mod tests {
                 "sys/class/net/eth0/queues/rx-0/rps_cpus",
             ];
             let (_dir, roots) = host(&files.map(|file| (file, text.as_str())));
-            let found = Found::read(&roots);
+            let found = QuietCpus::read(&roots);
             prop_assert!(found.cpus.len() <= MOST_CPUS);
             let _ = found.note();
         }

@@ -12,7 +12,7 @@ use netto_platform::{Platform, Tick};
 use netto_sys::system::Roots;
 
 use self::analysis::account;
-use self::kernel::{EVERY_NS, Found};
+use self::kernel::{EVERY_NS, QuietCpus};
 
 mod analysis;
 mod api;
@@ -37,7 +37,7 @@ const NAME: &str = "intruders";
 
 struct Intrusions {
     roots: Roots,
-    watch: Background<Found>,
+    watch: Background<QuietCpus>,
     quiet: Vec<QuietCpu>,
 }
 
@@ -49,12 +49,12 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         roots: roots.clone(),
         watch: Background::new("quiet-cpus", EVERY_NS),
     };
-    intrusions.take_over(Found::read(&roots), platform);
+    intrusions.take_over(QuietCpus::read(&roots), platform);
     Ok(Box::new(intrusions))
 }
 
 impl Intrusions {
-    fn take_over(&mut self, found: Found, platform: &mut Platform) {
+    fn take_over(&mut self, found: QuietCpus, platform: &mut Platform) {
         platform.watched_cpus = found.cpus.iter().map(|own| own.cpu).collect();
         platform.tell_quietly(NAME, found.note());
         self.quiet = found.cpus;
@@ -76,7 +76,9 @@ impl Instrument for Intrusions {
         });
         sections.intruders = section;
         let roots = self.roots.clone();
-        let found = self.watch.poll(tick.now_ns, move || Found::read(&roots));
+        let found = self
+            .watch
+            .poll(tick.now_ns, move || QuietCpus::read(&roots));
         if let Some(found) = found {
             self.take_over(found, tick.platform);
         }

@@ -3,7 +3,7 @@
 
 use std::io::BufRead;
 
-use super::fault::{Fault, Place, RecordError};
+use super::fault::{Fault, Location, RecordError};
 use super::{read_line, values};
 use crate::record::FlowRecord;
 
@@ -171,7 +171,7 @@ impl<R: BufRead> Csv<R> {
 
     fn error(&self, column: usize, why: impl Into<String>) -> RecordError {
         RecordError {
-            place: Place::Field {
+            place: Location::Field {
                 line: self.number,
                 column: column + 1,
             },

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Where in the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// A field of a line of text; both are counted from one.
     Field {
         /// The line.
@@ -16,11 +16,11 @@ pub enum Place {
     Byte(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Field { line, column } => write!(f, "line {line}, column {column}"),
-            Place::Byte(offset) => write!(f, "byte {offset}"),
+            Location::Field { line, column } => write!(f, "line {line}, column {column}"),
+            Location::Byte(offset) => write!(f, "byte {offset}"),
         }
     }
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 #[error("{place}: {why}")]
 pub struct RecordError {
     /// Where it is.
-    pub place: Place,
+    pub place: Location,
     /// What is wrong.
     pub why: String,
 }

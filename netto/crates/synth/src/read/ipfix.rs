@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::fault::{Fault, Place, RecordError};
+use super::fault::{Fault, Location, RecordError};
 use crate::record::{Addresses, FlowRecord, protocol};
 
 const VERSION: u16 = 10;
@@ -111,7 +111,7 @@ impl<R: Read> Ipfix<R> {
 
     fn error(&self, at: usize, why: impl Into<String>) -> RecordError {
         RecordError {
-            place: Place::Byte(self.offset + at as u64),
+            place: Location::Byte(self.offset + at as u64),
             why: why.into(),
         }
     }
@@ -242,7 +242,7 @@ impl<R: Read> Ipfix<R> {
         let (body, key) = self.set.take()?;
         let elements = self.templates.get(&key)?;
         let export_seconds = u32_at(&self.message, 4).unwrap_or_default();
-        let mut found = Found::new(export_seconds);
+        let mut found = PartialRecord::new(export_seconds);
         let mut at = body.start;
         for element in elements {
             let Some(value) = take(&self.message[..body.end], &mut at, element.length) else {
@@ -329,7 +329,7 @@ impl<R: Read> Iterator for Ipfix<R> {
 
 /// What a record has said so far.
 #[derive(Debug, Default)]
-struct Found {
+struct PartialRecord {
     export_seconds: u32,
     v4: (Option<Ipv4Addr>, Option<Ipv4Addr>),
     v6: (Option<Ipv6Addr>, Option<Ipv6Addr>),
@@ -362,11 +362,11 @@ fn ntp_ns(value: u64) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
-impl Found {
+impl PartialRecord {
     fn new(export_seconds: u32) -> Self {
-        Found {
+        PartialRecord {
             export_seconds,
-            ..Found::default()
+            ..PartialRecord::default()
         }
     }
 

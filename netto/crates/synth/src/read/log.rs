@@ -10,7 +10,7 @@ use metrics_common::log::{LogError, LogReader};
 use metrics_common::sections::{Amount, Conversation, Flows};
 use metrics_common::{Info, Snapshot};
 
-use super::fault::{Fault, Place, RecordError};
+use super::fault::{Fault, Location, RecordError};
 use crate::packet::flag;
 use crate::record::{Addresses, FlowRecord, protocol};
 
@@ -126,7 +126,7 @@ impl<R: Read> Log<R> {
                 let record = record(own, way == 1, amount, times, flows.one_in > 1);
                 let record = record.ok_or_else(|| {
                     Fault::Record(RecordError {
-                        place: Place::Byte(offset),
+                        place: Location::Byte(offset),
                         why: "a conversation is between addresses of two families".to_owned(),
                     })
                 });
@@ -146,7 +146,7 @@ impl<R: Read> Log<R> {
         };
         for damage in reader.damage() {
             let error = RecordError {
-                place: Place::Byte(damage.offset),
+                place: Location::Byte(damage.offset),
                 why: format!("{} bytes of the log cannot be read", damage.bytes),
             };
             self.ready.push_back(Err(error.into()));

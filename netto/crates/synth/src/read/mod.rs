@@ -9,7 +9,7 @@ mod values;
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
-pub use fault::{Fault, Place, RecordError};
+pub use fault::{Fault, Location, RecordError};
 use metrics_common::log::MAGIC;
 
 use crate::record::FlowRecord;

@@ -154,7 +154,7 @@ fn what_is_wrong_is_told_with_line_and_column() {
         let text = format!("{good}\n{}\n{good}\n", fields.join(","));
         let (records, errors) = read(text.as_bytes());
         assert_eq!(records.len(), 2, "{text}");
-        let place = Place::Field { line: 2, column };
+        let place = Location::Field { line: 2, column };
         let [error] = errors.as_slice() else {
             panic!("{errors:?}");
         };

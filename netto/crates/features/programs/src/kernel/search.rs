@@ -40,14 +40,14 @@ const MOST_GROUPS: usize = 1_000;
 const VMLINUX: u32 = 1;
 
 /// The places of each program that was looked for.
-pub(crate) type Found = BTreeMap<u32, Vec<Attachment>>;
+pub(crate) type Attachments = BTreeMap<u32, Vec<Attachment>>;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Search {
     roots: Roots,
-    found: Found,
-    running: Option<Receiver<(Found, u64)>>,
+    found: Attachments,
+    running: Option<Receiver<(Attachments, u64)>>,
     /// Earliest times of the next search, CLOCK_MONOTONIC.
     new_from_ns: u64,
     from_ns: u64,
@@ -57,7 +57,7 @@ impl Search {
     pub(crate) fn new(roots: Roots) -> Self {
         Search {
             roots,
-            found: Found::new(),
+            found: Attachments::new(),
             running: None,
             new_from_ns: 0,
             from_ns: 0,
@@ -65,7 +65,7 @@ impl Search {
     }
 
     /// The places known now; looks for those of these programs now and then. Never waits.
-    pub(crate) fn poll(&mut self, now_ns: u64, programs: &[u32]) -> &Found {
+    pub(crate) fn poll(&mut self, now_ns: u64, programs: &[u32]) -> &Attachments {
         if let Some(running) = &self.running {
             let took_ns = match running.try_recv() {
                 Ok((found, took_ns)) => {
@@ -95,7 +95,7 @@ impl Search {
 
     fn start(&mut self, programs: &[u32]) {
         let before = |id: &u32| self.found.get(id).cloned().unwrap_or_default();
-        let before: Found = programs.iter().map(|id| (*id, before(id))).collect();
+        let before: Attachments = programs.iter().map(|id| (*id, before(id))).collect();
         let roots = self.roots.clone();
         let (done, running) = channel();
         let thread = std::thread::Builder::new().name("attachments".to_owned());
@@ -190,7 +190,7 @@ fn attachment(hook: &str, target: impl Into<String>) -> Attachment {
 }
 
 /// Looks for these programs, of which this was found before.
-fn search(roots: &Roots, before: &Found) -> Found {
+fn search(roots: &Roots, before: &Attachments) -> Attachments {
     let mut interfaces = Interfaces::read(roots);
     let mount = cgroups::mount(roots).ok().flatten();
     let handles = mount.as_deref().and_then(Handles::new);
@@ -201,7 +201,7 @@ fn search(roots: &Roots, before: &Found) -> Found {
             String::from_utf8_lossy(&path).into_owned()
         })
     };
-    let mut found: Found = before.keys().map(|id| (*id, Vec::new())).collect();
+    let mut found: Attachments = before.keys().map(|id| (*id, Vec::new())).collect();
     let mut add = |program: u32, place: Attachment| {
         if let Some(places) = found.get_mut(&program) {
             places.push(place);
