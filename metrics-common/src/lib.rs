@@ -26,71 +26,55 @@
 //! * [`verdict`]: whether networking is a problem, where, and whose.
 //! * [`missed`]: when missed events of probes matter.
 
-#[cfg(feature = "messages")]
-pub mod advice;
-#[cfg(all(feature = "messages", not(target_arch = "wasm32")))]
-pub mod anomalies;
-#[cfg(feature = "messages")]
-pub mod codec;
-#[cfg(feature = "messages")]
-pub mod compact;
+/// What build scripts do without.
+macro_rules! messages {
+    ($($item:item)*) => {
+        $(#[cfg(feature = "messages")] $item)*
+    };
+}
+
 pub mod component;
-#[cfg(feature = "messages")]
-pub mod confidence;
-#[cfg(feature = "messages")]
-pub mod efficiency;
-#[cfg(feature = "messages")]
-#[doc(hidden)]
-pub mod fixture;
-#[cfg(feature = "messages")]
-mod folded;
 pub mod histogram;
-#[cfg(feature = "messages")]
-pub mod history;
-#[cfg(feature = "messages")]
-pub mod info;
 pub mod latency;
-#[cfg(feature = "messages")]
-pub mod log;
-#[cfg(feature = "messages")]
-pub mod missed;
-#[cfg(feature = "messages")]
-pub mod ownership;
-#[cfg(feature = "messages")]
-pub mod packed;
-#[cfg(feature = "messages")]
-pub mod random;
-#[cfg(feature = "messages")]
-pub mod rounding;
-#[cfg(feature = "messages")]
-pub mod sections;
-#[cfg(feature = "messages")]
-pub mod snapshot;
-#[cfg(feature = "messages")]
-pub mod sort;
-#[cfg(feature = "messages")]
-pub mod steady;
-#[cfg(feature = "messages")]
-mod steps;
-#[cfg(feature = "messages")]
-pub mod text;
-#[cfg(feature = "messages")]
-pub mod verdict;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
-#[cfg(feature = "messages")]
-pub use efficiency::Efficiency;
-#[cfg(feature = "messages")]
-pub use folded::Folded;
-#[cfg(feature = "messages")]
-pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
-#[cfg(feature = "messages")]
-pub use sections::{
-    Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, Flows, InstrumentCost, Interface,
-    InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
-    ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
-};
-#[cfg(feature = "messages")]
-pub use snapshot::Snapshot;
 pub use words::{KindName, Method};
+
+messages! {
+    pub mod advice;
+    #[cfg(not(target_arch = "wasm32"))]
+    pub mod anomalies;
+    pub mod codec;
+    pub mod compact;
+    pub mod confidence;
+    pub mod efficiency;
+    #[doc(hidden)]
+    pub mod fixture;
+    mod folded;
+    pub mod history;
+    pub mod info;
+    pub mod log;
+    pub mod missed;
+    pub mod ownership;
+    pub mod packed;
+    pub mod random;
+    pub mod rounding;
+    pub mod sections;
+    pub mod snapshot;
+    pub mod sort;
+    pub mod steady;
+    mod steps;
+    pub mod text;
+    pub mod verdict;
+
+    pub use efficiency::Efficiency;
+    pub use folded::Folded;
+    pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
+    pub use sections::{
+        Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, Flows, InstrumentCost, Interface,
+        InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
+        ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
+    };
+    pub use snapshot::Snapshot;
+}
