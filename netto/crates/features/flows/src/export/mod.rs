@@ -93,12 +93,22 @@ struct State {
     lost: u64,
     /// Why the last message failed, if it did.
     trouble: Option<String>,
-    /// Why the first message failed of which records were lost.
+    /// `trouble` when records were last lost.
     lost_to: Option<String>,
     /// Until when what is left may be sent.
     deadline: Option<Instant>,
     /// The thread has ended.
     has_ended: bool,
+}
+
+impl State {
+    /// So many do not reach the target.
+    fn lose(&mut self, records: usize) {
+        if records > 0 {
+            self.lost += records as u64;
+            self.lost_to.clone_from(&self.trouble);
+        }
+    }
 }
 
 /// What the thread and the others share.
@@ -142,7 +152,7 @@ impl Queue {
             }
             records = rest;
             if patience.is_zero() || !has_room {
-                state.lost += records.len() as u64;
+                state.lose(records.len());
                 records.clear();
             }
             drop(state);
@@ -171,10 +181,7 @@ impl Queue {
     fn lost(&self, records: usize) {
         let mut state = self.state();
         state.left -= records;
-        state.lost += records as u64;
-        if state.lost_to.is_none() {
-            state.lost_to = state.trouble.clone();
-        }
+        state.lose(records);
         drop(state);
         self.changed.notify_all();
     }
@@ -330,10 +337,10 @@ impl Exporter {
     pub(crate) fn note(&mut self) -> Option<String> {
         let state = self.queue.state();
         let has_lost = state.lost > std::mem::replace(&mut self.told, state.lost);
-        let cause = match &state.trouble {
-            Some(trouble) => trouble.as_str(),
-            None if has_lost => "more of them ended at once than can wait",
-            None => return None,
+        let cause = match (&state.trouble, &state.lost_to) {
+            (None, _) if !has_lost => return None,
+            (Some(trouble), _) | (None, Some(trouble)) => trouble.as_str(),
+            (None, None) => "more of them ended at once than can wait",
         };
         let (target, lost) = (&self.target, state.lost);
         Some(format!(
@@ -489,8 +496,8 @@ mod tests {
         let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = collector.local_addr().unwrap();
         drop(collector);
-        let exporter = exporter(&format!("udp://{address}"));
-        let export_until = |is_so: fn(&State) -> bool| {
+        let mut exporter = exporter(&format!("udp://{address}"));
+        let export_until = |exporter: &Exporter, is_so: fn(&State) -> bool| {
             // A socket has the answer to a datagram with one of its next.
             let held = (0..10).any(|_| {
                 exporter.export(records(3), 0, Duration::ZERO);
@@ -498,9 +505,12 @@ mod tests {
             });
             assert!(held);
         };
-        export_until(|state| state.trouble.is_some());
+        export_until(&exporter, |state| state.trouble.is_some());
         let _collector = UdpSocket::bind(address).unwrap();
-        export_until(|state| state.trouble.is_none());
+        export_until(&exporter, |state| state.trouble.is_none());
+        let note = exporter.note().unwrap();
+        assert!(note.contains("refused"), "{note}");
+        assert_eq!(exporter.note(), None, "nothing more is lost");
         let said = exporter.end(LIMIT).unwrap();
         assert!(said.contains(" records did not reach"), "{said}");
         assert!(said.contains("refused"), "{said}");
