@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process;
 use crate::wasm::{self, Page};
+use crate::{process, tree};
 
 /// The variable by which netto's build script finds the built dashboard.
 pub const DASHBOARD_VARIABLE: &str = "NETTO_DASHBOARD_DIR";
@@ -79,10 +79,7 @@ pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
         command.arg("--release");
     }
     process::run(&mut command)?;
-    Ok(target_folder(root).join(profile.folder()).join("netto"))
-}
-
-/// Where cargo puts what it builds.
-pub fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |own| root.join(own))
+    Ok(tree::target_folder(root)
+        .join(profile.folder())
+        .join("netto"))
 }

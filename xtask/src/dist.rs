@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{build, packages, process, setup, sysroot};
+use crate::{build, packages, process, setup, sysroot, tree};
 
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
@@ -129,7 +129,7 @@ impl Dist {
             }
         };
         process::run(&mut cargo)?;
-        let built = build::target_folder(&self.root)
+        let built = tree::target_folder(&self.root)
             .join(TARGET)
             .join("release/netto");
         let name = match linkage {

@@ -48,7 +48,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let is_default = !options.quick && !options.long && options.args.is_empty();
     let mut tally = Tally::default();
     let mut slowest = Slowest::default();
-    // Downloads, and the build of the dashboard, most of which keeps one CPU busy, go on beside checks.
+    // Downloads, and the build of the dashboard, which mostly uses one CPU, go on beside checks.
     std::thread::scope(|scope| {
         let beside = [
             scope.spawn(|| build::dashboard_for_tests(root)),

@@ -1,4 +1,5 @@
-//! The files of the workspace that are its source, and how they are formatted.
+//! The files of the workspace that are its source, how they are formatted, and where cargo puts what it
+//! makes of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +24,11 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
     files.retain(|file| root.join(file).is_file());
     files.sort();
     Ok(files)
+}
+
+/// Where cargo puts what it builds.
+pub fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |own| root.join(own))
 }
 
 /// What git knows or would; `None` where there is no git, or no repository.

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::rustup;
+use crate::{rustup, tree};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// Name of the generated files, without `.js` and `_bg.wasm`.
@@ -149,7 +149,7 @@ impl Page {
 /// When no way to compile for WebAssembly is found (the message names the
 /// remedies), or when the compiler or wasm-bindgen fails.
 pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
-    let target = target_folder(root);
+    let target = tree::target_folder(root);
     let sysroot = rustup::sysroot()?;
     let debian = Debian::look(&sysroot).toolchain();
     let toolchain = if rustup::has_target(&sysroot, TARGET) {
@@ -195,14 +195,11 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
 /// # Errors
 /// When the folder cannot be written.
 pub fn stand_in(root: &Path, page: Page) -> Result<PathBuf> {
-    let dashboard = target_folder(root).join(page.folder());
+    let dashboard = tree::target_folder(root).join(page.folder());
     fs::create_dir_all(&dashboard)
         .with_context(|| format!("cannot create {}", dashboard.display()))?;
     for path in output_names().map(|name| dashboard.join(name)) {
-        // Older than any module, so that it is never taken for a dashboard.
-        let created =
-            File::create_new(&path).and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
-        match created {
+        match File::create_new(&path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(error).with_context(|| format!("cannot create {}", path.display()));
             }
@@ -210,14 +207,6 @@ pub fn stand_in(root: &Path, page: Page) -> Result<PathBuf> {
         }
     }
     Ok(dashboard)
-}
-
-fn target_folder(root: &Path) -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root.join("target"),
-        // As cargo does it: a relative path counts from the current directory.
-        |dir| env::current_dir().unwrap_or_default().join(dir),
-    )
 }
 
 /// Runs cargo; returns the path of the module as the compiler left it.
@@ -330,9 +319,12 @@ fn output_names() -> [String; 2] {
     [format!("{OUT_NAME}.js"), format!("{OUT_NAME}_bg.wasm")]
 }
 
-/// Whether everything in `dashboard` was made after `wasm`.
+/// Whether everything in `dashboard` was made after `wasm`, and is no [`stand_in`].
 fn is_fresh(wasm: &Path, dashboard: &Path) -> bool {
-    let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let modified = |path: &Path| -> Option<SystemTime> {
+        let about = fs::metadata(path).ok()?;
+        about.modified().ok().filter(|_| about.len() > 0)
+    };
     let Some(input) = modified(wasm) else {
         return false;
     };
@@ -365,7 +357,8 @@ mod tests {
         fn file(&self, name: &str, age: Duration) -> PathBuf {
             let path = self.0.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            let file = File::create(&path).unwrap();
+            fs::write(&path, "whole").unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) - age)
                 .unwrap();
             path
@@ -473,5 +466,9 @@ mod tests {
         scratch.file("in.wasm", Duration::from_secs(1));
         assert!(!is_fresh(&wasm, &dashboard), "the module is newer");
         assert!(!is_fresh(&scratch.0.join("absent.wasm"), &dashboard));
+        for name in output_names() {
+            File::create(dashboard.join(name)).unwrap();
+        }
+        assert!(!is_fresh(&wasm, &dashboard), "empty files stand in for it");
     }
 }
