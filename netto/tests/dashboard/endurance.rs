@@ -25,7 +25,7 @@ tests! {
 const KILOBYTE: usize = 1_000;
 
 fn who_wants_the_past_gets_it_before_the_first_snapshot() -> Result<()> {
-    let demo = demo::usual()?;
+    let demo = demo::wide()?;
     for (path, wants_past) in [("ws", false), ("ws?history", true)] {
         let stream = http::connect(demo.at)?;
         let (mut socket, _) = tungstenite::client(format!("ws://{}/{path}", demo.at), stream)
@@ -38,7 +38,7 @@ fn who_wants_the_past_gets_it_before_the_first_snapshot() -> Result<()> {
             };
             match codec::decode(&bytes)? {
                 ServerMessage::Snapshot(snapshot) => {
-                    ensure!(snapshot.cpus.len() == 16);
+                    ensure!(snapshot.cpus.len() == 128);
                     snapshots += 1;
                 }
                 ServerMessage::History(message) => {

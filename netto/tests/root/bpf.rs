@@ -107,7 +107,7 @@ pub struct Attached {
 pub fn attach_empty(section: &'static str) -> Result<Attached> {
     let object = load_empty(section)?;
     Ok(Attached {
-        _link: attach_to_its_hook(&object).with_context(|| format!("not at {section}"))?,
+        _link: attach_to_its_hook(&object)?,
         _object: object,
     })
 }
@@ -123,7 +123,9 @@ pub fn attach_to_its_hook(object: &Object) -> Result<Link> {
         .progs_mut()
         .next()
         .context("the object has no program")?;
-    program.attach().context("cannot attach a program")
+    program
+        .attach()
+        .with_context(|| format!("cannot attach to {}", program.section().display()))
 }
 
 fn load(section: &'static str, code: &[u8]) -> Result<Object> {

@@ -8,7 +8,7 @@ use crate::child;
 use crate::groups::Group;
 use crate::lab::{Namespace, Network};
 use crate::latency::{
-    AT_SOCKETS, PORT, TURNS, address, answerer, ask, kernels_count, must_have_all, netns,
+    AT_SOCKETS, PORT, TURNS, address, answerer, ask, kernels_count, lost, must_have_all, netns,
 };
 use crate::latency_delays::in_group;
 use crate::latency_talk::Measured;
@@ -113,9 +113,9 @@ pub fn grouped() -> Result<()> {
         ensure!(name.ends_with(&netns), "{name} is not in {netns}");
         count += group.histogram.count();
     }
-    let lost = found.lost_at(Point::UdpSocketRead);
+    let lost = lost(&found, Point::UdpSocketRead)?;
     ensure!(
-        count <= TURNS && count + lost >= TURNS && lost <= TURNS / 20,
+        count <= TURNS && count + lost >= TURNS,
         "{count} packets in groups, not {TURNS}, and {lost} lost"
     );
     Ok(())
