@@ -3,6 +3,10 @@
 //! Structs are written with their field names, so that a reader may skip fields
 //! and sections that it does not know; the tables inside outweigh the names by far.
 
+mod decoder;
+
+pub use decoder::DecodeError;
+
 use serde::{Deserialize, Serialize};
 
 use crate::history::HistoryMessage;
@@ -122,7 +126,7 @@ pub enum CodecError {
         /// Length of the input.
         length: usize,
         /// The decoder's error.
-        source: rmp_serde::decode::Error,
+        source: DecodeError,
     },
 }
 
@@ -131,18 +135,12 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(rmp_serde::to_vec_named(value)?)
 }
 
-/// Deepest nesting of arrays and maps in a message; none needs ten. Each level uses the
-/// decoder's stack, so a hostile message could exhaust it.
-const DEEPEST: usize = 32;
-
 /// Reads a value written by [`encode`].
 ///
 /// # Errors
 /// If the bytes are something else, or nested too deeply.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
-    decoder.set_max_depth(DEEPEST);
-    T::deserialize(&mut decoder).map_err(|source| CodecError::Decode {
+    decoder::decode(bytes).map_err(|source| CodecError::Decode {
         length: bytes.len(),
         source,
     })
@@ -161,3 +159,6 @@ enum SnapshotMessage<'a> {
 pub fn encode_snapshot(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
     encode(&SnapshotMessage::Snapshot(snapshot))
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,11 +126,10 @@ mod socket {
     use std::rc::Rc;
 
     use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect, Uint8Array};
-    use metrics_common::codec::ServerMessage;
+    use metrics_common::codec::{self, ServerMessage};
     use wasm_bindgen::prelude::*;
     use web_sys::{BinaryType, CloseEvent, MessageEvent, Response, WebSocket};
 
-    use crate::messagepack;
     use crate::page::dom::error_message;
 
     /// The first byte of gzip, and of no message.
@@ -149,14 +148,9 @@ mod socket {
     impl Event {
         /// Decodes a message.
         pub fn of(bytes: &[u8]) -> Event {
-            match messagepack::decode(bytes) {
+            match codec::decode(bytes) {
                 Ok(message) => Event::Message(message),
-                Err(error) => {
-                    let length = bytes.len();
-                    Event::Garbage(format!(
-                        "cannot decode a message of {length} bytes: {error}"
-                    ))
-                }
+                Err(error) => Event::Garbage(error.to_string()),
             }
         }
     }

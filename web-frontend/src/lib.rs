@@ -3,7 +3,7 @@
 //! Everything but `app` (connection, listeners) and the `page` modules (the
 //! document) is pure and tested on the host. In reading order:
 //!
-//! * [`connection`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
+//! * [`connection`]: the connection to the daemon.
 //! * [`view_model`]: the content of the page; [`state`], [`action`]: the reader's choices, and the
 //!   actions of buttons.
 //! * [`views`]: the views of the page, one folder for each.
@@ -17,7 +17,6 @@
 pub mod basis;
 pub mod connection;
 pub mod line_chart;
-pub mod messagepack;
 pub mod pace;
 pub mod recent;
 pub mod view_model;

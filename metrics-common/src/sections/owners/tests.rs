@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::wire::OwnersWire;
 use super::*;
+use crate::codec;
 use crate::packed::Damaged;
 use crate::sections::{Columns, Section};
 
@@ -79,8 +80,8 @@ proptest! {
         let mut owners = Owners::default();
         owners.add(&of(&interval.iter().map(|(id, row, [a, b])| (*id, *row, [a >> 8, *b])).collect::<Vec<_>>()), &Columns::join(&mut vec![0, 1], &[0, 1]));
         owners.irq_pressure_ns.iter_mut().for_each(|ns| *ns = Some(7));
-        let bytes = rmp_serde::to_vec_named(&owners.to_wire()).unwrap();
-        let wire = rmp_serde::from_slice(&bytes).unwrap();
+        let bytes = codec::encode(&owners.to_wire()).unwrap();
+        let wire = codec::decode(&bytes).unwrap();
         prop_assert_eq!(Owners::from_wire(wire, 2).unwrap(), owners);
     }
 }

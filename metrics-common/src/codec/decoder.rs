@@ -1,16 +1,16 @@
-//! Decodes the daemon's messages, which are MessagePack written by
-//! [`metrics_common::codec::encode`]. Pure.
+//! Reads MessagePack that [`encode`](super::encode) has written. Pure.
 //!
 //! Each field is read as its own type. `rmp-serde` would instantiate the reading of every kind of
-//! value for every type, which was a third of the whole page.
+//! value for every type, which was a third of the whole page, and of what the compiler makes of this crate.
 
 use std::fmt::Display;
 
 use serde::de::{self, Deserialize, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Deepest nesting of arrays and maps in a message. Each level uses the stack.
-const MAX_DEPTH: u32 = 32;
+/// Deepest nesting of arrays and maps in a message; none needs ten. Each level uses the stack, which a
+/// hostile message could exhaust.
+pub(super) const MAX_DEPTH: u32 = 32;
 const NIL: u8 = 0xc0;
 
 /// Why bytes are not a valid message.
@@ -25,7 +25,8 @@ pub enum DecodeError {
     /// A value of another kind than the field, or of a kind that is never written.
     #[error("a value of the wrong kind")]
     WrongKind,
-    /// A field is missing, or there twice.
+    /// A field is missing, or there twice: on the page, which has no names of fields.
+    #[cfg(target_arch = "wasm32")]
     #[error("a field is missing, or there twice")]
     Fields,
     /// A value rejected by its type.
@@ -52,10 +53,12 @@ impl de::Error for DecodeError {
         DecodeError::WrongKind
     }
 
+    #[cfg(target_arch = "wasm32")]
     fn missing_field(_: &'static str) -> Self {
         DecodeError::Fields
     }
 
+    #[cfg(target_arch = "wasm32")]
     fn duplicate_field(_: &'static str) -> Self {
         DecodeError::Fields
     }
@@ -65,11 +68,11 @@ impl de::Error for DecodeError {
     }
 }
 
-/// Decodes a message.
+/// Reads a `T`.
 ///
 /// # Errors
-/// If the bytes are not a `T`.
-pub fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, DecodeError> {
+/// If the bytes are something else.
+pub(super) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, DecodeError> {
     T::deserialize(&mut Decoder {
         bytes,
         levels_left: MAX_DEPTH,
@@ -391,6 +394,3 @@ impl<'de> de::VariantAccess<'de> for Entries<'_, 'de> {
         de::Deserializer::deserialize_struct(self.decoder, "", fields, visitor)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,26 +1,25 @@
-//! Decodes whole, cut and damaged messages, in comparison with the codec.
+//! Decodes whole, cut and damaged messages, in comparison with another decoder.
 
-use metrics_common::codec::{self, Gap, ServerMessage};
-use metrics_common::sections::{
-    Amount, Conversation, Drops, FlowEnd, Flows, Latency, Owner, OwnerBasis, OwnerKind, Owners,
-    SampledTime, Sections, Traffic,
-};
-use metrics_common::snapshot::Snapshot;
-use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::decoder::{MAX_DEPTH, decode};
 use super::*;
 use crate::fixture;
+use crate::history::History;
+use crate::sections::{
+    Amount, Conversation, Drops, FlowEnd, Flows, Latency, Owner, OwnerBasis, OwnerKind, Owners,
+    Power, SampledTime, Sections, Traffic,
+};
 
 /// With every section.
 fn snapshot() -> Snapshot {
     let mut owners = Owners::default();
     owners.place_of(&Owner::single(OwnerKind::Cgroup));
     owners.basis.push(OwnerBasis::default());
-    let mut snapshot = fixture::snapshot(1);
-    snapshot.time_unix_ns = 1_700_000_000_123_456_789;
+    let mut snapshot = fixture::measured(1);
     snapshot.sections = Sections {
         owners: Some(owners),
-        power: Some(fixture::power()),
+        power: Some(Power::default()),
         traffic: Some(Traffic::default()),
         drops: Some(Drops {
             cpus: vec![0, 300],
@@ -62,10 +61,14 @@ fn flows() -> Flows {
 }
 
 fn messages() -> Vec<ServerMessage> {
-    let mut history = fixture::history(&[1, 2, 3]);
-    let mut later = snapshot();
-    later.sequence = 4;
-    history.push(&later);
+    let mut history = History::new(&fixture::info());
+    for number in 1..4 {
+        history.push(&fixture::measured(number));
+    }
+    history.push(&Snapshot {
+        sequence: 4,
+        ..snapshot()
+    });
     vec![
         ServerMessage::Hello(Box::new(fixture::info())),
         ServerMessage::History(Box::new(history.to_message())),
@@ -82,21 +85,26 @@ fn messages() -> Vec<ServerMessage> {
     ]
 }
 
+/// What the decoder of the crate that encodes makes of it.
+fn by_another<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
+    rmp_serde::from_slice(bytes)
+}
+
 #[test]
 fn every_message_is_read_as_it_was_written() {
     for message in messages() {
-        let bytes = codec::encode(&message).unwrap();
+        let bytes = encode(&message).unwrap();
         let read: ServerMessage = decode(&bytes).unwrap();
-        assert_eq!(read, codec::decode(&bytes).unwrap());
-        assert_eq!(codec::encode(&read).unwrap(), bytes);
+        assert_eq!(read, by_another(&bytes).unwrap());
+        assert_eq!(encode(&read).unwrap(), bytes);
     }
 }
 
 #[test]
-fn damaged_messages_are_refused_or_read_as_the_codec_reads_them() {
+fn damaged_messages_are_refused_or_read_as_another_decoder_reads_them() {
     let mut agreed = 0;
     for message in messages() {
-        let bytes = codec::encode(&message).unwrap();
+        let bytes = encode(&message).unwrap();
         // The rest is similar, and would take long.
         let tried = bytes.len().min(500);
         for length in 0..tried {
@@ -108,7 +116,7 @@ fn damaged_messages_are_refused_or_read_as_the_codec_reads_them() {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
                 let ours: Result<ServerMessage, _> = decode(&damaged);
-                let theirs: Result<ServerMessage, _> = codec::decode(&damaged);
+                let theirs: Result<ServerMessage, _> = by_another(&damaged);
                 if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
                     // Not by `==`: a number may have become NaN.
                     assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{at} {flip:x}");
@@ -123,19 +131,19 @@ fn damaged_messages_are_refused_or_read_as_the_codec_reads_them() {
 #[test]
 fn numbers_of_every_width_keep_their_value() {
     for value in [0, 127, 128, 255, 256, 65_535, 65_536, u64::MAX] {
-        assert_eq!(decode(&codec::encode(&value).unwrap()), Ok(value));
+        assert_eq!(decode(&encode(&value).unwrap()), Ok(value));
         assert_eq!(
-            decode(&codec::encode(&value).unwrap()),
+            decode(&encode(&value).unwrap()),
             Ok(value as f64),
             "an integer where a fraction is expected"
         );
     }
     for value in [-1, -32, -33, -128, -129, -32_769, i64::MIN] {
-        assert_eq!(decode(&codec::encode(&value).unwrap()), Ok(value));
+        assert_eq!(decode(&encode(&value).unwrap()), Ok(value));
     }
-    assert_eq!(decode(&codec::encode(&1.5_f32).unwrap()), Ok(1.5));
-    assert_eq!(decode(&codec::encode(&true).unwrap()), Ok(true));
-    let too_large = codec::encode(&256).unwrap();
+    assert_eq!(decode(&encode(&1.5_f32).unwrap()), Ok(1.5));
+    assert_eq!(decode(&encode(&true).unwrap()), Ok(true));
+    let too_large = encode(&256).unwrap();
     assert_eq!(decode::<u8>(&too_large), Err(DecodeError::WrongKind));
 }
 
@@ -146,7 +154,7 @@ fn a_field_that_is_not_known_is_passed_over_with_all_that_is_in_it() {
         unknown: Vec<Vec<(u8, Option<String>)>>,
         known: u8,
     }
-    #[derive(serde::Deserialize, Debug, PartialEq)]
+    #[derive(Deserialize, Debug, PartialEq)]
     struct Older {
         known: u8,
     }
@@ -154,13 +162,13 @@ fn a_field_that_is_not_known_is_passed_over_with_all_that_is_in_it() {
         unknown: vec![vec![(1, None), (2, Some("text".to_owned()))]; 20],
         known: 7,
     };
-    let bytes = codec::encode(&newer).unwrap();
+    let bytes = encode(&newer).unwrap();
     assert_eq!(decode(&bytes), Ok(Older { known: 7 }));
 }
 
 #[test]
 fn hostile_messages_are_refused() {
-    #[derive(serde::Deserialize, Debug, PartialEq)]
+    #[derive(Deserialize, Debug, PartialEq)]
     struct Nested(Vec<Nested>);
     let deepest = MAX_DEPTH as usize;
     let nested = |levels: usize| [vec![0x91; levels - 1], vec![0x90]].concat();
@@ -174,4 +182,26 @@ fn hostile_messages_are_refused() {
     assert_eq!(decode::<u8>(&extension), Err(DecodeError::WrongKind));
     let not_utf8 = decode::<String>(&[0xa1, 0xff]);
     assert!(matches!(not_utf8, Err(DecodeError::Invalid(_))));
+}
+
+#[test]
+fn a_field_that_is_missing_or_there_twice_is_named() {
+    #[derive(Deserialize, Debug, PartialEq)]
+    struct Needs {
+        packets: u8,
+    }
+    let error = |bytes: &[u8]| {
+        let error = super::decode::<Needs>(bytes).unwrap_err();
+        error.to_string()
+    };
+    let packets = encode(&"packets").unwrap();
+    assert_eq!(
+        error(&[0x80]),
+        "cannot decode a message of 1 bytes: missing field `packets`"
+    );
+    let twice = [&[0x82][..], &packets, &[1], &packets, &[1]].concat();
+    assert_eq!(
+        error(&twice),
+        "cannot decode a message of 19 bytes: duplicate field `packets`"
+    );
 }
