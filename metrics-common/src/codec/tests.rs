@@ -19,7 +19,14 @@ fn snapshot() -> Snapshot {
     let mut snapshot = fixture::measured(1);
     snapshot.sections = Sections {
         owners: Some(owners),
-        power: Some(Power::default()),
+        power: Some(Power {
+            host_watts: 20.0,
+            network_watts: 3.25,
+            network_energy_joules: 1.625,
+            network_capacity_watts: 0.65,
+            network_capacity_energy_joules: 0.325,
+            zones: Vec::new(),
+        }),
         traffic: Some(Traffic::default()),
         drops: Some(Drops {
             cpus: vec![0, 300],
@@ -85,7 +92,7 @@ fn messages() -> Vec<ServerMessage> {
     ]
 }
 
-/// What the decoder of the crate that encodes makes of it.
+/// Reads it with the decoder of `rmp-serde`, which has written it.
 fn by_another<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
     rmp_serde::from_slice(bytes)
 }
