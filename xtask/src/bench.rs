@@ -40,7 +40,7 @@ pub struct Options {
     /// More options for netto but --frequency, in one word
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     netto_args: String,
-    /// Write what was measured into docs/PERFORMANCE.md
+    /// Write what was measured into docs/PERFORMANCE.md and docs/BENCHMARKS.md
     #[arg(long)]
     update_docs: bool,
 }
@@ -66,15 +66,14 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     };
     for &benchmark in benchmarks {
         eprintln!("xtask: measuring {}", benchmark.name());
-        let measured = bench
-            .measure(benchmark)
-            .with_context(|| format!("cannot measure {}", benchmark.name()))?;
+        let mut measured = Measured::default();
+        let verdict = bench.measure(benchmark, &mut measured);
         let place = match benchmark.is_in_guest() {
             true => "Linux 6.12 in QEMU".to_owned(),
             false => format!("Linux {}", kernel()?),
         };
         let date = process::output(Command::new("date").arg("+%F"))?;
-        // A later benchmark that fails takes nothing of this one away.
+        // What could be measured before something could not is there all the same.
         table::put(
             root,
             benchmark,
@@ -82,6 +81,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             &format!("{date}, {place}"),
             options.update_docs,
         )?;
+        verdict.with_context(|| format!("cannot measure {}", benchmark.name()))?;
     }
     Ok(())
 }
@@ -102,34 +102,33 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, benchmark: Benchmark) -> Result<Measured> {
+    fn measure(&self, benchmark: Benchmark, measured: &mut Measured) -> Result<()> {
         let Options { rounds, sweeps, .. } = self.options;
-        let mut measured = Measured::default();
         let sweep = format!("sweep --step 4 --rounds {sweeps}");
         match benchmark {
             Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => {
-                self.here(&self.pairs_of(benchmark), &mut measured)?;
+                self.here(&self.pairs_of(benchmark), measured)?;
             }
             Benchmark::Idle => {
-                self.here("start idle --rounds 3", &mut measured)?;
+                self.here("start idle --rounds 3", measured)?;
                 let bytes = std::fs::metadata(&self.netto)?.len();
                 measured.add("binary_mb", [bytes as f64 / 1e6]);
             }
-            Benchmark::Flows => self.here("flows", &mut measured)?,
-            Benchmark::Sweep => self.here(&sweep, &mut measured)?,
+            Benchmark::Flows => self.here("flows", measured)?,
+            Benchmark::Sweep => self.here(&sweep, measured)?,
             Benchmark::Guest => {
-                self.guest(1, "start idle timer programs owners latency", &mut measured);
+                self.guest(1, "start idle timer programs owners latency", measured);
                 // What a whole machine does under load is asked of a guest that has done nothing else.
                 let loaded = format!("stacks throughput --rounds {rounds} --warm-up 10");
-                self.guest(1, &loaded, &mut measured);
+                self.guest(1, &loaded, measured);
             }
             Benchmark::GuestIdle => {
                 for cpus in [2, 64] {
-                    self.guest(cpus, "idle", &mut measured);
+                    self.guest(cpus, "idle", measured);
                 }
             }
-            Benchmark::GuestSweep => self.guest(1, &sweep, &mut measured),
-            Benchmark::Page => self.here("page", &mut measured)?,
+            Benchmark::GuestSweep => self.guest(1, &sweep, measured),
+            Benchmark::Page => self.here("page", measured)?,
             Benchmark::Pure => {
                 let mut command = build::cargo_with_dashboard(self.root)?;
                 command.args(["bench", "--package", "netto", "--bench", "pure"]);
@@ -140,7 +139,7 @@ impl Bench<'_> {
                 }
             }
         }
-        Ok(measured)
+        Ok(())
     }
 
     fn pairs_of(&self, benchmark: Benchmark) -> String {
@@ -166,8 +165,15 @@ impl Bench<'_> {
         let mut command = Command::new(&self.tests);
         command.arg("bench").args(self.words(words));
         command.env("NETTO_BINARY", &self.netto);
-        let text = process::output(&mut command)?;
-        text.lines().for_each(|line| measured.line("", line));
+        let shown = process::display(&command);
+        let has_succeeded = process::each_line(&mut command, |line| {
+            measured.line("", String::from_utf8_lossy(line).trim_end());
+            Ok(())
+        })
+        .with_context(|| format!("cannot run `{shown}`"))?;
+        if !has_succeeded {
+            bail!("`{shown}` failed");
+        }
         Ok(())
     }
 

@@ -100,7 +100,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Run { args } => {
             setup::ensure(&root, setup::Purpose::Build)?;
-            let binary = build::netto(&root, build::Profile::Release)?;
+            let binary = build::netto(&root, build::Profile::Quick)?;
             Err(process::exec_as_root(&binary, &args))
         }
         Command::Bench(options) => {

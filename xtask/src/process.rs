@@ -1,7 +1,7 @@
 //! Running other programs: say what is run, run it, make failures readable.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,25 @@ pub fn output(command: &mut Command) -> Result<String> {
     let text = String::from_utf8(output.stdout)
         .with_context(|| format!("`{shown}` wrote something that is not UTF-8"))?;
     Ok(text.trim_end().to_owned())
+}
+
+/// Runs a command, shows each line of its output to `see` as it comes, with its line break, and says
+/// whether it exits with 0.
+///
+/// # Errors
+/// The command cannot be run, or `see` fails.
+pub fn each_line(
+    command: &mut Command,
+    mut see: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<bool> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut reader = BufReader::new(child.stdout.take().context("no output to read")?);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        see(&line)?;
+        line.clear();
+    }
+    Ok(child.wait()?.success())
 }
 
 /// Whether this process runs as root; the owner of `/proc/self` is its effective user.
@@ -134,5 +153,18 @@ mod tests {
             error.to_string().contains("`sh -c exit 3` failed"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn output_is_seen_line_by_line_and_the_verdict_is_the_programs() {
+        let mut seen = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; printf '\\377two\\n'; exit 1"]);
+        let passed = each_line(&mut command, |line| {
+            seen.push(line.to_owned());
+            Ok(())
+        });
+        assert!(!passed.unwrap());
+        assert_eq!(seen, [b"one\n".to_vec(), b"\xfftwo\n".to_vec()]);
     }
 }

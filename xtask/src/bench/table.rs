@@ -1,5 +1,5 @@
-//! The table of figures in docs/PERFORMANCE.md. A line keeps its figure and its date until its
-//! benchmark is measured again.
+//! The tables of figures: what netto costs in docs/PERFORMANCE.md, the rest in docs/BENCHMARKS.md. A
+//! line keeps its figure and its date until it is measured again.
 
 use std::path::Path;
 
@@ -7,17 +7,21 @@ use anyhow::{Context, Result};
 
 use super::benchmark::Benchmark;
 use super::measured::{Measured, Spread};
-use super::rows::{ROWS, Row};
+use super::rows::{DETAILS, HEADLINES, Row};
 
-const DOCUMENT: &str = "docs/PERFORMANCE.md";
-/// Around the table.
+/// Documents, and the lines of their tables.
+const TABLES: [(&str, &[Row]); 2] = [
+    ("docs/PERFORMANCE.md", HEADLINES),
+    ("docs/BENCHMARKS.md", DETAILS),
+];
+/// Around a table.
 const MARKS: [&str; 2] = ["<!-- figures: begin -->\n", "<!-- figures: end -->"];
 const NOT_MEASURED: &str = "not measured";
 
-/// Prints the lines of a benchmark and, if asked for, writes those that were measured into the document.
+/// Prints the lines of a benchmark and, if asked for, writes those that were measured into the documents.
 ///
 /// # Errors
-/// The document has no table, or cannot be written.
+/// A document has no table, or cannot be written.
 pub fn put(
     root: &Path,
     benchmark: Benchmark,
@@ -25,32 +29,34 @@ pub fn put(
     when: &str,
     writes: bool,
 ) -> Result<()> {
-    let rows = || ROWS.iter().filter(|row| row.benchmark == benchmark);
-    for row in rows() {
-        println!("{}", line(row, &cell(row, measured), when));
+    for (document, rows) in TABLES {
+        for row in rows.iter().filter(|row| row.benchmark == benchmark) {
+            println!("{}", line(row, &cell(row, measured), when));
+        }
+        if writes {
+            let path = root.join(document);
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let text = updated(&text, rows, |row| {
+                let is_measured = row.benchmark == benchmark && measured.spread(row.name).is_some();
+                is_measured.then(|| line(row, &cell(row, measured), when))
+            })
+            .with_context(|| format!("{} has no place for the table", path.display()))?;
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
     }
-    if !writes {
-        return Ok(());
-    }
-    let path = root.join(DOCUMENT);
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    let text = updated(&text, |row| {
-        let is_measured = row.benchmark == benchmark && measured.spread(row.name).is_some();
-        is_measured.then(|| line(row, &cell(row, measured), when))
-    })
-    .with_context(|| format!("{} has no place for the table", path.display()))?;
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    Ok(())
 }
 
-/// The document with all lines: those that are new, and those that it had.
-fn updated(text: &str, new: impl Fn(&Row) -> Option<String>) -> Option<String> {
+/// A document with all lines: those that are new, and those that it had.
+fn updated(text: &str, rows: &[Row], new: impl Fn(&Row) -> Option<String>) -> Option<String> {
     let [begin, end] = MARKS;
     let (head, rest) = text.split_once(begin)?;
     let (old, tail) = rest.split_once(end)?;
     let mut table =
         "| | figure | aim | `--only` | measured |\n|---|---:|---:|---|---|\n".to_owned();
-    for row in ROWS {
+    for row in rows {
         let kept = || {
             let begin = format!("| {} |", row.what);
             let kept = old.lines().find(|line| line.starts_with(&begin));
@@ -103,21 +109,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_has_the_table_with_every_line_as_it_would_be_written() {
+    fn each_document_has_its_table_with_every_line_as_it_would_be_written() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let text = std::fs::read_to_string(root.join(DOCUMENT)).unwrap();
-        assert_eq!(updated(&text, |_| None).unwrap(), text);
+        for (document, rows) in TABLES {
+            let text = std::fs::read_to_string(root.join(document)).unwrap();
+            assert_eq!(updated(&text, rows, |_| None).unwrap(), text, "{document}");
+        }
     }
 
     #[test]
     fn a_measured_line_is_replaced_and_the_others_are_kept() {
         let [begin, end] = MARKS;
-        let (first, second) = (&ROWS[0], &ROWS[1]);
+        let (first, second) = (&HEADLINES[0], &HEADLINES[1]);
         let old = line(first, "7 %", "1999-01-01");
         let text = format!("head\n{begin}{old}\n{end}\ntail\n");
         let mut measured = Measured::default();
         measured.add(second.name, [1.0, 2.0, 3.0]);
-        let new = updated(&text, |row| {
+        let new = updated(&text, HEADLINES, |row| {
             (row.what == second.what).then(|| line(row, &cell(row, &measured), "today"))
         });
         let new = new.unwrap();
@@ -132,6 +140,6 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_said_and_is_not_zero() {
-        assert_eq!(cell(&ROWS[0], &Measured::default()), NOT_MEASURED);
+        assert_eq!(cell(&HEADLINES[0], &Measured::default()), NOT_MEASURED);
     }
 }

@@ -21,6 +21,8 @@ use crate::{cpus, traffic};
 const COUNTED: Duration = Duration::from_millis(1500);
 /// Until the stream has its pace.
 const RISES: Duration = Duration::from_secs(1);
+/// An older stream is begun anew: agents end by themselves after a while.
+const OLD: Duration = Duration::from_secs(120);
 /// Programs of a dose at each tracepoint.
 const COPIES: usize = 8;
 
@@ -96,30 +98,38 @@ enum Ends {
 /// Bulk TCP and small UDP packets, both ends on one CPU.
 pub fn on_one_cpu(options: &Options) -> Result<()> {
     let network = Network::direct()?;
-    let bulk = Stream::bulk(&network, Ends::OneCpu)?;
+    let bulk = || Stream::bulk(&network, Ends::OneCpu);
     compare("felt", NETTO, &bulk, options)?;
-    drop(bulk);
-    let small = Stream::small(&network)?;
-    compare("felt_small", &NETTO[..3], &small, options)
+    compare(
+        "felt_small",
+        &NETTO[..3],
+        &|| Stream::small(&network),
+        options,
+    )
 }
 
 /// Bulk TCP, each end on a CPU of its own.
 pub fn on_two_cpus(options: &Options) -> Result<()> {
     let network = Network::direct()?;
-    let stream = Stream::bulk(&network, Ends::TwoCpus)?;
-    compare("felt_two", NETTO, &stream, options)
+    let bulk = || Stream::bulk(&network, Ends::TwoCpus);
+    compare("felt_two", NETTO, &bulk, options)
 }
 
 /// What each part of netto's price costs, by doses of it: on two CPUs.
 pub fn doses(options: &Options) -> Result<()> {
     let network = Network::direct()?;
-    let stream = Stream::bulk(&network, Ends::TwoCpus)?;
-    compare("dose", DOSES, &stream, options)
+    let bulk = || Stream::bulk(&network, Ends::TwoCpus);
+    compare("dose", DOSES, &bulk, options)
 }
 
 /// For each line the share of the stream that is lost in each pair, and by how much halts and
 /// interrupts for the same bytes become more.
-fn compare(begin: &str, lines: &[Line], stream: &Stream, options: &Options) -> Result<()> {
+fn compare(
+    begin: &str,
+    lines: &[Line],
+    start: &dyn Fn() -> Result<Stream>,
+    options: &Options,
+) -> Result<()> {
     for name in &options.lines {
         let all: Vec<&str> = NETTO.iter().chain(DOSES).map(|(name, _)| *name).collect();
         ensure!(
@@ -133,9 +143,14 @@ fn compare(begin: &str, lines: &[Line], stream: &Stream, options: &Options) -> R
         |name: &str| options.lines.is_empty() || options.lines.iter().any(|own| own == name);
     for (name, beside) in lines.iter().filter(|(name, _)| chosen(name)) {
         let (mut lost, mut halts, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stream = start()?;
         while lost.len() < options.rounds {
+            if stream.begun.elapsed() > OLD {
+                drop(stream);
+                stream = start()?;
+            }
             let before = stream.pace()?;
-            let with = with(*beside, options, stream)?;
+            let with = with(*beside, options, &stream)?;
             let after = stream.pace()?;
             for (with, without) in with.iter().zip([before, after]) {
                 lost.push(100.0 * (1.0 - with.per_second / without.per_second));
@@ -237,6 +252,7 @@ struct Counts {
 
 /// A stream that lasts until dropped.
 struct Stream {
+    begun: Instant,
     ends: Ends,
     /// Whether its packets count, and not its bits.
     is_small: bool,
@@ -276,6 +292,7 @@ impl Stream {
             anyhow::bail!("the sender ended ({status}): {}", client.stderr());
         }
         Ok(Stream {
+            begun: Instant::now(),
             ends,
             is_small,
             server,
