@@ -37,7 +37,7 @@ impl Truth {
         Ok(Truth { skel })
     }
 
-    /// All time since the beginning.
+    /// All time since the beginning, but for the last softirq of each CPU.
     ///
     /// # Errors
     /// The map cannot be read.
@@ -63,21 +63,15 @@ impl Truth {
         Ok(all)
     }
 
-    /// Time of these programs at the begins of softirqs and at their ends, nanoseconds: others that
-    /// time softirqs may take one of the two for a softirq's.
+    /// Number of these softirqs since the beginning.
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn own_ns(&self) -> anyhow::Result<[u64; 2]> {
+    pub fn number(&self) -> anyhow::Result<u64> {
         let map = &self.skel.maps.truth_now;
         let values = map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-        let mut sums = [0; 2];
-        for value in values.context("no entry")? {
-            for (sum, at) in sums.iter_mut().zip([32, 40]) {
-                *sum += word(&value, at)?;
-            }
-        }
-        Ok(sums)
+        let values = values.context("no entry")?;
+        values.iter().map(|value| word(value, 40)).sum()
     }
 }
 

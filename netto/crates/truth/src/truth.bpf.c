@@ -3,6 +3,9 @@
  * Divides the time of NET_RX softirqs by the ports of the packets that they receive, and by the
  * control group that they interrupt. A packet's time is that until the next packet or the end of
  * the softirq; the first has that since the beginning, too.
+ *
+ * Whoever is attached later and times softirqs, too, has the program at the end in its time. So that
+ * program does as little as it can, and the next softirq's begin charges what it noted.
  */
 #include "kernel.h"
 
@@ -26,11 +29,11 @@ struct truth_key {
 };
 
 struct truth_softirq {
-	__u64 since_ns; /* 0 outside of softirqs */
+	__u64 since_ns; /* 0 before the first */
+	__u64 until_ns; /* its end, not charged yet; 0 in a softirq */
 	__u64 has_packet;
 	struct truth_key key;
-	/* Of these programs, at the begins and ends of softirqs, so far. */
-	__u64 own_ns[2];
+	__u64 number; /* of softirqs so far */
 };
 
 struct {
@@ -89,16 +92,17 @@ SEC("tp_btf/softirq_entry")
 int BPF_PROG(truth_in, unsigned int vector)
 {
 	struct truth_softirq *own = truth_softirq();
-	__u64 begun;
 
 	if (!own || vector != NET_RX_SOFTIRQ)
 		return 0;
-	begun = bpf_ktime_get_ns();
+	if (own->until_ns)
+		truth_charge(own, own->until_ns);
+	own->until_ns = 0;
 	own->has_packet = 0;
 	own->key.ports = 0;
 	own->key.cgroup = bpf_get_current_cgroup_id();
+	own->number++;
 	own->since_ns = bpf_ktime_get_ns();
-	own->own_ns[0] += own->since_ns - begun;
 	return 0;
 }
 
@@ -108,7 +112,7 @@ int BPF_PROG(truth_packet, struct sk_buff *skb)
 	struct truth_softirq *own = truth_softirq();
 	__u64 now;
 
-	if (!own || !own->since_ns)
+	if (!own || !own->since_ns || own->until_ns)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (own->has_packet) {
@@ -124,13 +128,8 @@ SEC("tp_btf/softirq_exit")
 int BPF_PROG(truth_out, unsigned int vector)
 {
 	struct truth_softirq *own = truth_softirq();
-	__u64 now;
 
-	if (!own || !own->since_ns || vector != NET_RX_SOFTIRQ)
-		return 0;
-	now = bpf_ktime_get_ns();
-	truth_charge(own, now);
-	own->since_ns = 0;
-	own->own_ns[1] += bpf_ktime_get_ns() - now;
+	if (own && own->since_ns && vector == NET_RX_SOFTIRQ)
+		own->until_ns = bpf_ktime_get_ns();
 	return 0;
 }
