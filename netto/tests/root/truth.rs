@@ -405,7 +405,8 @@ fn intervals_of(groups: &Groups, sum: &Snapshot) -> Result<Intervals> {
     let mut intervals = BTreeMap::new();
     for (name, group) in groups.all() {
         let path = group.path();
-        let of_group = zip(&owners.owners, &known).filter(|(own, _)| own.cgroup == path);
+        let of_group = zip(&owners.owners, &known)
+            .filter(|(own, _)| own.cgroup == path && own.kind != OwnerKind::Interface);
         let [(_, own)] = of_group.collect::<Vec<_>>()[..] else {
             continue;
         };
