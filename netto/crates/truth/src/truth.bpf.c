@@ -4,8 +4,8 @@
  * control group that they interrupt. A packet's time is that until the next packet or the end of
  * the softirq; the first has that since the beginning, too.
  *
- * Whoever is attached later and times softirqs, too, has the program at the end in its time. So that
- * program does as little as it can, and the next softirq's begin charges what it noted.
+ * Programs that are attached later and time softirqs, too, include the program at the end in their
+ * time. It therefore only notes the time, which the program at the next begin charges.
  */
 #include "kernel.h"
 
