@@ -54,7 +54,7 @@ struct Asked {
     of_whole: f64,
     /// Whether the whole is measured once more without the truth's programs: where softirqs are about
     /// as short as these, and the call of a second program at a tracepoint, these are much of what
-    /// netto times. The truth must then be in the interval of netto's mean length of a softirq.
+    /// netto times. The mean length of a softirq by netto and by the truth are then compared.
     is_alone: bool,
     /// Largest part of the time whose cause is unknown.
     unknown: f64,
@@ -294,7 +294,7 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         true_ns / 1e9,
         most_ns / 1e9
     );
-    if asked.is_alone {
+    let off = if asked.is_alone {
         // A softirq has one packet here, and the truth's program at it.
         let expected_ns = true_ns / number - run_ns[1];
         let [low, found, high] = means_of_netto_ns(&mut followed, asked, rx)?;
@@ -305,10 +305,11 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
             (low..=high).contains(&expected_ns),
             "the interval of the mean does not have the truth"
         );
+        (found / expected_ns - 1.0).abs()
     } else {
-        let off = (whole / whole.clamp(true_ns, most_ns) - 1.0).abs();
-        ensure!(off <= asked.of_whole, "the whole is {off:.3} off");
-    }
+        (whole / whole.clamp(true_ns, most_ns) - 1.0).abs()
+    };
+    ensure!(off <= asked.of_whole, "the whole is {off:.3} off");
     ensure!(unknown <= asked.unknown, "unknown: {unknown:.3}");
     ensure!(wrong.is_empty(), "wrong: {wrong:?}");
     Ok(())
