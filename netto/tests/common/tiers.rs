@@ -177,7 +177,7 @@ pub const TABLE: &[Row] = &[
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_timer").one_guest(OLDER),
     root("packets::one_costs").statistics(KNOWN_COST),
-    root("packets::those_over").guest(),
+    root("packets::those_over").one_guest(NEWER),
     root("packets::those_for").guest(),
     root("truth::of_").statistics(
         "statistics of a quiet host; truth::ten_seconds has the same with a wide tolerance",
@@ -214,8 +214,8 @@ pub const TABLE: &[Row] = &[
     root("stall::").statistics(
         "statistics of a quiet host; owners' accounts have their sums, and resolver reads the kernel's",
     ),
-    root("changes::").guest(),
     root("changes::a_component_").one_guest(OLDER),
+    root("changes::a_cpu_").one_guest(NEWER),
     root("kernels::").guest(),
 ];
 
