@@ -3,13 +3,14 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use nix::sys::socket::{
     self, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, setsockopt, sockopt,
 };
 
 use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind};
 use crate::counting::{Acts, Comparison, repeat};
+use crate::cpus;
 use crate::follow::Followed;
 use crate::trial::NotOnThisKernel;
 
@@ -58,17 +59,23 @@ fn drain(pair: &Pair) -> Result<()> {
     Ok(())
 }
 
+/// netto's CPU while local calls are counted: it asks the kernel for interfaces by netlink, which is
+/// local as well, at times of its own.
+const OWN_CPU: usize = 0;
+/// The CPU of the calls that are counted.
+const CPU: usize = 1;
+
 /// UNIX and netlink sockets, by calls that are those of networking.
 pub fn local(daemon: &mut Followed) -> Result<()> {
+    cpus::pin_process(daemon.pid(), OWN_CPU)?;
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
-    let own = own_local_calls(daemon)?;
     for kind in SocketKind::LOCAL {
         daemon.catch_up()?;
         let sent_before = daemon.entries("tx_syscall")?;
         let received_before = daemon.entries("rx_syscall")?;
         let pair = Pair::new(kind)?;
-        let found = local_calls(daemon, own, 2 * CALLS, || {
+        let found = local_calls(daemon, || {
             repeat(&SEND[0], &pair.near, &scratch, CALLS)?;
             repeat(&RECEIVE[0], &pair.far, &scratch, CALLS)
         })?;
@@ -84,7 +91,7 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkRoute,
     )?;
-    let found = local_calls(daemon, own, CALLS, || {
+    let found = local_calls(daemon, || {
         for _ in 0..CALLS {
             ask_nothing(&netlink)?;
         }
@@ -94,47 +101,19 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
     comparison.finish()
 }
 
-/// How often a count is made that another's call may have disturbed: netto itself also asks the
-/// kernel for what has changed.
-const TRIES: usize = 4;
-
-/// netto's own calls in an interval, while nobody else makes any: it asks the kernel for the
-/// interfaces by netlink.
-fn own_local_calls(daemon: &mut Followed) -> Result<u64> {
-    const INTERVALS: u64 = 10;
-    let mut calls = 0;
-    for _ in 0..TRIES {
-        let before = daemon.entries("local_ipc")?;
-        for _ in 0..INTERVALS {
-            daemon.next()?;
-        }
-        calls = daemon.entries("local_ipc")? - before;
-        if calls % INTERVALS == 0 {
-            return Ok(calls / INTERVALS);
-        }
-    }
-    bail!("{calls} local calls in {INTERVALS} intervals are not netto's own")
-}
-
-/// Local calls made by `act`, which is to make so many.
-fn local_calls(
-    daemon: &mut Followed,
-    own: u64,
-    expected: u64,
-    act: impl Fn() -> Result<()>,
-) -> Result<u64> {
-    let mut found = 0;
-    for _ in 0..TRIES {
-        let begun = daemon.intervals;
-        let all = daemon.entries_in("local_ipc", &act)?;
-        let own = own * (daemon.intervals - begun);
-        ensure!(all >= own, "{all} local calls, of which {own} are netto's");
-        found = all - own;
-        if found == expected {
-            break;
-        }
-    }
-    Ok(found)
+/// Local calls made by `act`.
+fn local_calls(daemon: &mut Followed, act: impl FnOnce() -> Result<()> + Send) -> Result<u64> {
+    let before = daemon.entries_on("local_ipc", CPU)?;
+    std::thread::scope(|scope| {
+        let calls = scope.spawn(move || {
+            cpus::pin_to(CPU)?;
+            act()
+        });
+        // A panic of the thread is a fault of the test itself.
+        calls.join().expect("the calls end")
+    })?;
+    daemon.catch_up()?;
+    Ok(daemon.entries_on("local_ipc", CPU)? - before)
 }
 
 /// Sends the kernel a message that means nothing and is not answered.

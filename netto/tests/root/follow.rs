@@ -41,8 +41,9 @@ pub struct Followed {
     /// Keeps the log.
     _folder: tempfile::TempDir,
     log: LogReader<Growing>,
-    entries: Vec<Option<u64>>,
-    times_ns: Vec<Option<u64>>,
+    /// By component, then by CPU.
+    entries: Vec<Option<Vec<u64>>>,
+    times_ns: Vec<Option<Vec<u64>>>,
 }
 
 impl Followed {
@@ -92,8 +93,8 @@ impl Followed {
             daemon,
             _folder: folder,
             log,
-            entries: vec![Some(0); rows],
-            times_ns: vec![Some(0); rows],
+            entries: vec![Some(Vec::new()); rows],
+            times_ns: vec![Some(Vec::new()); rows],
         })
     }
 
@@ -164,12 +165,23 @@ impl Followed {
 
     /// How often a component was entered, since the beginning.
     pub fn entries(&self, slug: &str) -> Result<u64> {
+        Ok(self.entries_by_cpu(slug)?.iter().sum())
+    }
+
+    /// The same on one CPU.
+    pub fn entries_on(&self, slug: &str, cpu: usize) -> Result<u64> {
+        Ok(self.entries_by_cpu(slug)?.get(cpu).copied().unwrap_or(0))
+    }
+
+    fn entries_by_cpu(&self, slug: &str) -> Result<&[u64]> {
         of_component(&self.entries, slug).with_context(|| format!("{slug} is not counted here"))
     }
 
     /// The CPU time of a component over all CPUs, since the beginning.
     pub fn time_ns(&self, slug: &str) -> Result<u64> {
-        of_component(&self.times_ns, slug).with_context(|| format!("{slug} is not measured here"))
+        let by_cpu = of_component(&self.times_ns, slug);
+        let by_cpu = by_cpu.with_context(|| format!("{slug} is not measured here"))?;
+        Ok(by_cpu.iter().sum())
     }
 
     /// How often a component is entered by what `act` does, if nothing
@@ -182,15 +194,19 @@ impl Followed {
     }
 }
 
-fn of_component(sums: &[Option<u64>], slug: &str) -> Option<u64> {
-    *sums.get(index_of(slug)?)?
+fn of_component<'a>(sums: &'a [Option<Vec<u64>>], slug: &str) -> Option<&'a [u64]> {
+    sums.get(index_of(slug)?)?.as_deref()
 }
 
-fn add(sums: &mut [Option<u64>], rows: &[Option<Vec<u64>>]) {
+fn add(sums: &mut [Option<Vec<u64>>], rows: &[Option<Vec<u64>>]) {
     for (sum, row) in sums.iter_mut().zip(rows) {
-        *sum = match (*sum, row) {
-            (Some(sum), Some(row)) => Some(sum + row.iter().sum::<u64>()),
-            _ => None,
+        let (Some(by_cpu), Some(row)) = (sum.as_mut(), row) else {
+            *sum = None;
+            continue;
         };
+        by_cpu.resize(by_cpu.len().max(row.len()), 0);
+        for (sum, value) in by_cpu.iter_mut().zip(row) {
+            *sum += value;
+        }
     }
 }
