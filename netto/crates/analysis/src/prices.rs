@@ -12,16 +12,17 @@ const TIMER_NS: f64 = 2_000.0;
 /// packet, so a fast stream breaks off: its receiver finds no packet, falls asleep, and has to be
 /// woken.
 const EXIT_NS: f64 = 5_000.0;
-/// What such an interrupt costs the stream, in multiples of its own time: bulk TCP at 36 Gbit/s lost
-/// 5.7 % to 400 interrupts a second, of 14 µs each (`cargo xtask bench --only doses`).
-const FELT: f64 = 10.0;
+/// What the stream loses by it, in multiples of its own time: 50 interrupts a second of 14 µs made bulk
+/// TCP at 50 Gbit/s halt 1.33 times as often, and as it loses 5.7 % where it halts 1.73 times as often, some
+/// 2.5 % (`cargo xtask bench --only doses`, 2026-11-27).
+const STALLS: f64 = 35.0;
 /// What an interrupt from another CPU takes, relative to one of perf's clock: 5.8 of 12.0 µs by the gaps
 /// that membarrier(2) makes in a program that reads the time (2026-11-24, a virtual machine).
 const OF_TIMER: f64 = 0.5;
 /// What one of these costs, relative to its part of what one of perf's clock does: they come in a row, and a
-/// stream that has broken off breaks off no further. 870 a second made bulk TCP halt 1.5 times as often,
-/// 1,000 of perf's clock 3 to 4 times (2026-11-26).
-const IN_A_ROW: f64 = 1.0 / 3.0;
+/// stream that has broken off breaks off no further. 40 changes of programs a second, of ten such interrupts
+/// each, made bulk TCP halt 1.18 times as often (2026-11-27).
+const IN_A_ROW: f64 = 1.0 / 7.0;
 /// A new measurement moves a price by this part of the difference, since it may be far off.
 const PART_OF_NEW: f64 = 0.5;
 /// Number of calls over which the mean duration is remembered, so that it follows the load.
@@ -74,8 +75,12 @@ impl Prices {
     }
 
     /// What a sample costs the host, including what its interrupt causes: the budget is of this.
-    pub fn felt_sample_ns(&self) -> f64 {
-        self.sample_ns + felt_ns(self.timer_ns)
+    pub fn felt_sample(&self) -> FeltPrice {
+        let felt = FeltPrice::of_interrupt(self.timer_ns);
+        FeltPrice {
+            own_ns: self.sample_ns + felt.own_ns,
+            ..felt
+        }
     }
 
     /// All probes of an event of this group, including those of interrupts.
@@ -101,11 +106,30 @@ impl Prices {
     }
 }
 
-/// What an interrupt of a timer costs the host that takes this long itself, nanoseconds.
-fn felt_ns(timer_ns: f64) -> f64 {
-    match timer_ns > EXIT_NS {
-        true => FELT * timer_ns,
-        false => timer_ns,
+/// What an interrupt costs the host, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FeltPrice {
+    /// Its own CPU time.
+    pub own_ns: f64,
+    /// What it costs in addition on a CPU that does nothing but networking.
+    pub stall_ns: f64,
+}
+
+impl FeltPrice {
+    /// Of an interrupt of a timer that takes this long itself.
+    fn of_interrupt(timer_ns: f64) -> FeltPrice {
+        FeltPrice {
+            own_ns: timer_ns,
+            stall_ns: match timer_ns > EXIT_NS {
+                true => STALLS * timer_ns,
+                false => 0.0,
+            },
+        }
+    }
+
+    /// On a CPU that spends this share of its time on networking: nothing else breaks off.
+    pub fn on(self, network_ratio: f64) -> f64 {
+        self.own_ns + network_ratio.clamp(0.0, 1.0) * self.stall_ns
     }
 }
 
@@ -119,12 +143,14 @@ pub struct InterruptPrice {
 }
 
 impl InterruptPrice {
-    /// By what an interrupt of perf's clock takes, if that is known.
-    pub fn of(timer_ns: Option<u64>) -> InterruptPrice {
+    /// By what an interrupt of perf's clock takes, if that is known, where the busiest CPU spends this share
+    /// of its time on networking.
+    pub fn of(timer_ns: Option<u64>, network_ratio: f64) -> InterruptPrice {
         let timer_ns = timer_ns.map_or(TIMER_NS, |ns| ns as f64);
+        let stall_ns = FeltPrice::of_interrupt(timer_ns).stall_ns * network_ratio.clamp(0.0, 1.0);
         InterruptPrice {
             ns: OF_TIMER * timer_ns,
-            felt_ns: (OF_TIMER * timer_ns).max(IN_A_ROW * OF_TIMER * felt_ns(timer_ns)),
+            felt_ns: OF_TIMER * timer_ns.max(IN_A_ROW * stall_ns),
         }
     }
 }
@@ -222,10 +248,14 @@ mod tests {
             ..Prices::default()
         };
         let (near, dear) = (with(1_500.0), with(14_000.0));
-        assert_eq!(near.felt_sample_ns(), near.of_sample_ns());
-        assert!(dear.felt_sample_ns() > 8.0 * dear.of_sample_ns() - 8.0 * STACK_NS);
+        assert_eq!(near.felt_sample().on(1.0), near.of_sample_ns());
+        assert_eq!(dear.felt_sample().on(0.0), dear.of_sample_ns());
+        let tenth = dear.felt_sample().on(0.1);
+        assert!(tenth > 2.0 * dear.of_sample_ns(), "{tenth}");
+        let whole = dear.felt_sample().on(1.0);
+        assert!(whole > 20.0 * dear.of_sample_ns(), "{whole}");
         assert_eq!(
-            with(0.0).felt_sample_ns(),
+            with(0.0).felt_sample().on(1.0),
             STACK_NS,
             "the tick comes anyway"
         );

@@ -1,6 +1,8 @@
 //! The sampling rate of each CPU: the requested one while the budget allows, a low one without
 //! networking, and none on an idle CPU. Pure.
 
+use super::prices::FeltPrice;
+
 /// Lowest rate on a CPU with networking, whatever the budget: it keeps the flame graph alive.
 pub const FEWEST_HZ: u64 = 20;
 /// Rate on a CPU that is busy with other work: these samples only detect networking that no probe
@@ -28,8 +30,8 @@ pub struct CpuInterval {
     pub busy_ratio: Option<f64>,
     /// The budget for samples, as a share of its time.
     pub may_cost_ratio: f64,
-    /// What one sample costs, nanoseconds.
-    pub sample_ns: f64,
+    /// What one sample costs.
+    pub sample: FeltPrice,
 }
 
 /// The sampling rate of a CPU.
@@ -71,6 +73,14 @@ impl Rates {
         known.map_or(self.unknown().rate, |known| known.rate)
     }
 
+    /// How many periods an interval may have in which each CPU takes no more samples than at the highest
+    /// rate in one: there is no room for more.
+    pub fn most_periods(&self) -> u32 {
+        let highest = self.cpus.iter().map(|known| known.rate.hz).max();
+        let fit = self.most_hz / highest.unwrap_or(self.most_hz).max(1);
+        u32::try_from(fit).unwrap_or(u32::MAX)
+    }
+
     fn unknown(&self) -> Cpu {
         Cpu {
             network_ratio: 0.0,
@@ -94,10 +104,12 @@ impl Rates {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, self.unknown());
         }
-        let affordable = self.affordable_hz(interval);
+        let most_hz = self.most_hz;
         let known = &mut self.cpus[cpu];
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
+        // A load that begins is dear at once.
+        let network_ratio = known.network_ratio.max(interval.network_ratio);
         if known.network_ratio >= NOTHING || interval.was_met {
             known.quiet_ns = 0;
         } else {
@@ -107,8 +119,8 @@ impl Rates {
         let is_look = known.quiet_ns >= QUIET_NS;
         let hz = match is_look {
             true if softirqs_are_timed && idles => 0,
-            true => LOOKING_HZ.min(self.most_hz),
-            false => affordable,
+            true => LOOKING_HZ.min(most_hz),
+            false => interval.affordable_hz(network_ratio, most_hz),
         };
         let differs = (hz as f64 - known.rate.hz as f64).abs();
         let is_worth_it = differs > WORTH_A_CHANGE * known.rate.hz as f64;
@@ -117,10 +129,13 @@ impl Rates {
         }
         known.rate
     }
+}
 
-    fn affordable_hz(&self, interval: CpuInterval) -> u64 {
-        let hz = interval.may_cost_ratio.max(0.0) * 1e9 / interval.sample_ns.max(1.0);
-        (hz as u64).clamp(FEWEST_HZ.min(self.most_hz), self.most_hz)
+impl CpuInterval {
+    fn affordable_hz(&self, network_ratio: f64, most_hz: u64) -> u64 {
+        let sample_ns = self.sample.on(network_ratio).max(1.0);
+        let hz = self.may_cost_ratio.max(0.0) * 1e9 / sample_ns;
+        (hz as u64).clamp(FEWEST_HZ.min(most_hz), most_hz)
     }
 }
 
@@ -136,7 +151,10 @@ mod tests {
             was_met: false,
             busy_ratio: Some(busy_ratio),
             may_cost_ratio: 0.01,
-            sample_ns: 2_000.0,
+            sample: FeltPrice {
+                own_ns: 2_000.0,
+                stall_ns: 0.0,
+            },
         }
     }
 
@@ -158,7 +176,7 @@ mod tests {
     fn where_a_sample_is_dear_there_are_fewer_and_never_none() {
         let mut rates = Rates::new(1000);
         let mut dear = interval(0.2, 0.5);
-        dear.sample_ns = 20_000.0;
+        dear.sample.own_ns = 20_000.0;
         assert_eq!(after(&mut rates, 1, true, dear).hz, 500);
         dear.may_cost_ratio = -0.3;
         assert_eq!(after(&mut rates, 1, true, dear).hz, FEWEST_HZ);
@@ -167,11 +185,44 @@ mod tests {
     }
 
     #[test]
+    fn where_samples_break_off_a_stream_a_cpu_full_of_networking_is_sampled_less_at_once() {
+        let mut rates = Rates::new(1000);
+        let stalls = |network_ratio| CpuInterval {
+            sample: FeltPrice {
+                own_ns: 10_000.0,
+                stall_ns: 90_000.0,
+            },
+            ..interval(network_ratio, 1.0)
+        };
+        assert_eq!(after(&mut rates, 30, true, stalls(0.0001)).hz, LOOKING_HZ);
+        assert_eq!(after(&mut rates, 30, true, stalls(0.01)).hz, 917);
+        assert_eq!(rates.next(0, INTERVAL, true, stalls(1.0)).hz, 100);
+        // Its end is less urgent: it may only pause.
+        after(&mut rates, 30, true, stalls(1.0));
+        assert_eq!(rates.next(0, INTERVAL, true, stalls(0.0)).hz, 100);
+        assert!(after(&mut rates, 30, true, stalls(0.01)).hz > 800);
+    }
+
+    #[test]
+    fn an_interval_has_as_many_periods_as_samples_of_the_busiest_cpu_have_room_in() {
+        let mut rates = Rates::new(1000);
+        assert_eq!(rates.most_periods(), 1, "none is known yet");
+        rates.next(1, INTERVAL, true, interval(0.2, 0.5));
+        assert_eq!(rates.most_periods(), 1);
+        let mut dear = interval(0.2, 0.5);
+        dear.sample.own_ns = 40_000.0;
+        rates.next(0, INTERVAL, true, dear);
+        assert_eq!(rates.most_periods(), 1, "CPU 1 has the highest rate");
+        rates.next(1, INTERVAL, true, dear);
+        assert_eq!(rates.most_periods(), 4);
+    }
+
+    #[test]
     fn a_small_change_of_what_is_left_changes_nothing() {
         let mut rates = Rates::new(1000);
         let mut dear = interval(0.2, 0.5);
         for cost in [20_000.0, 21_000.0, 19_000.0, 22_000.0] {
-            dear.sample_ns = cost;
+            dear.sample.own_ns = cost;
             assert_eq!(rates.next(0, INTERVAL, true, dear).hz, 500);
         }
     }

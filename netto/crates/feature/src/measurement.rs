@@ -83,8 +83,8 @@ impl SnapshotSource for Snapshots {
         self.platform.new_info()
     }
 
-    fn is_quiet(&mut self) -> bool {
-        self.platform.is_quiet()
+    fn most_periods(&mut self) -> u32 {
+        self.platform.most_periods()
     }
 
     fn reload(&mut self, options: FeatureOptions) {

@@ -1,5 +1,5 @@
-//! Whether somebody reads each interval. On a quiet host that nobody reads, several are one: most of
-//! what an interval costs does not depend on its length.
+//! Whether somebody reads each interval. While nobody does, several are one on a quiet host and under a
+//! steady load: most of what an interval costs does not depend on its length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,10 +58,12 @@ impl Stretch {
         }
     }
 
-    /// At the end of a period: whether the interval goes on.
-    pub fn goes_on(&mut self, is_read: bool, is_quiet: impl FnOnce() -> bool) -> bool {
+    /// At the end of a period: whether the interval goes on. `most_periods`: how many it may have,
+    /// as far as the source is concerned.
+    pub fn goes_on(&mut self, is_read: bool, most_periods: impl FnOnce() -> u32) -> bool {
         self.periods += 1;
-        let goes_on = !is_read && self.periods < self.most && is_quiet();
+        let has_room = |most: u128| self.periods < most;
+        let goes_on = !is_read && has_room(self.most) && has_room(most_periods().into());
         if !goes_on {
             self.periods = 0;
         }
@@ -73,11 +75,11 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    const QUIET: (bool, bool) = (false, true);
+    const QUIET: (bool, u32) = (false, u32::MAX);
 
-    fn ends(period_ms: u64, periods: &[(bool, bool)]) -> Vec<bool> {
+    fn ends(period_ms: u64, periods: &[(bool, u32)]) -> Vec<bool> {
         let mut stretch = Stretch::of(Duration::from_millis(period_ms));
-        let ends = |&(is_read, is_quiet): &_| !stretch.goes_on(is_read, || is_quiet);
+        let ends = |&(is_read, most): &_| !stretch.goes_on(is_read, || most);
         periods.iter().map(ends).collect()
     }
 
@@ -89,10 +91,19 @@ mod tests {
 
     #[test]
     fn quiet_periods_that_nobody_reads_are_one_interval_and_others_are_one_each() {
-        let (read, busy) = ((true, true), (false, false));
+        let (read, busy) = ((true, u32::MAX), (false, 1));
         let (no, yes) = (false, true);
         let periods = [QUIET, read, QUIET, QUIET, busy, busy, read, QUIET];
         assert_eq!(ends(500, &periods), [no, yes, no, no, yes, yes, yes, no]);
+    }
+
+    #[test]
+    fn a_steady_load_has_intervals_of_as_many_periods_as_its_source_allows() {
+        let (no, yes) = (false, true);
+        let steady = (false, 3);
+        assert_eq!(ends(500, &[steady; 7]), [no, no, yes, no, no, yes, no]);
+        assert_eq!(ends(500, &[steady, steady, (false, 1)]), [no, no, yes]);
+        assert_eq!(ends(2_500, &[steady; 2]), [yes, yes]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The actor that sets the pace: every user period, or every few on a quiet host that nobody reads,
+//! The actor that sets the pace: every user period, or every few while nothing changes and nobody reads,
 //! it drains the measurement into one snapshot and sends that, in one message, to the collector.
 //!
 //! It owns the snapshot source and a thread of its own, because draining reads memory and files and
@@ -51,9 +51,9 @@ pub trait SnapshotSource: Send + 'static {
         })
     }
 
-    /// Whether nothing has happened since the last step that would be missed in a longer interval.
-    fn is_quiet(&mut self) -> bool {
-        false
+    /// How many periods the interval under way may have, by what has happened since the last step.
+    fn most_periods(&mut self) -> u32 {
+        1
     }
 
     /// Restarts features whose options have changed; a source that does not measure has none.
@@ -103,8 +103,8 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_step()
     }
 
-    fn is_quiet(&mut self) -> bool {
-        (**self).is_quiet()
+    fn most_periods(&mut self) -> u32 {
+        (**self).most_periods()
     }
 
     fn reload(&mut self, options: FeatureOptions) {
@@ -175,7 +175,7 @@ impl Actor for TraceAnalyzer {
 impl StreamHandler<Tick> for TraceAnalyzer {
     fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
         let is_read = self.attention.take();
-        if self.stretch.goes_on(is_read, || self.source.is_quiet()) {
+        if self.stretch.goes_on(is_read, || self.source.most_periods()) {
             return;
         }
         let step = match self.source.next_step() {

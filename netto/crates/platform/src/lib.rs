@@ -296,11 +296,10 @@ impl Platform {
         Ok((platform, session))
     }
 
-    /// Whether nothing has happened since the end of the last interval that would be missed in a longer
-    /// one.
-    pub fn is_quiet(&self) -> bool {
+    /// How many periods the interval under way may have, by what has happened since its begin.
+    pub fn most_periods(&self) -> u32 {
         let interval_ns = system::monotonic_ns().saturating_sub(self.previous_ns);
-        self.overhead.is_quiet(interval_ns, &self.readers)
+        self.overhead.most_periods(interval_ns, &self.readers)
     }
 
     /// Ends an interval.

@@ -43,6 +43,13 @@ const ANOTHER_LOAD: f64 = 2.0;
 const SOON_NS: u64 = 1_000_000;
 /// Part of the budget left by probes and daemon that samples do not use.
 const MARGIN: f64 = 0.1;
+/// Most periods of an interval under a steady load that nobody reads: a run of the daemon breaks off a fast
+/// stream as an interrupt does. Without a probe and with one sample a second, bulk TCP between two CPUs halted 1.2
+/// times as often (2026-11-28).
+const STEADY_PERIODS: u32 = 4;
+/// A CPU has events more often than in the last interval by this ratio, and by what costs this part of
+/// the budget: its load is no longer steady.
+const UNSTEADY: (f64, f64) = (1.5, 0.1);
 
 /// Findings of features in an interval that netto's cost depends on, by column.
 #[derive(Debug, Clone)]
@@ -94,6 +101,8 @@ pub struct Overhead {
     is_quiet: bool,
     /// Each CPU's clock at the end of the last interval.
     previous: Vec<Reading>,
+    /// Each CPU's events in it that cost netto something, per second.
+    events_hz: Vec<f64>,
     /// CPUs on which a look has met what only samples show.
     met: Vec<bool>,
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
@@ -101,8 +110,10 @@ pub struct Overhead {
     process: Process,
     /// Chooses the beginning of each sampling window.
     random: SplitMix64,
-    /// The price of an interrupt from another CPU.
-    interrupt: InterruptPrice,
+    /// What an interrupt of perf's clock takes, if that is known.
+    timer_ns: Option<u64>,
+    /// The highest share of its time that a CPU spent on networking in the last interval.
+    busiest_ratio: f64,
     /// Whether the user has been told that methods alternate.
     is_told: bool,
 }
@@ -185,17 +196,17 @@ impl Overhead {
             },
             is_quiet: false,
             previous: Vec::new(),
+            events_hz: Vec::new(),
             met: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
             random: SplitMix64(system::monotonic_ns()),
-            interrupt: InterruptPrice::of(
-                readers
-                    .timer_cost
-                    .as_ref()
-                    .ok()
-                    .map(|cost| cost.interrupt_ns),
-            ),
+            timer_ns: readers
+                .timer_cost
+                .as_ref()
+                .ok()
+                .map(|cost| cost.interrupt_ns),
+            busiest_ratio: 1.0,
             is_told: false,
         }
     }
@@ -240,16 +251,17 @@ impl Overhead {
         for own in self.groups.iter_mut() {
             own.read_clock(self.controller.attached_ns(own.group, now_ns));
         }
+        let interrupt = InterruptPrice::of(self.timer_ns, self.busiest_ratio);
         for window in self.controller.take_windows() {
             if window.group == Group::Softirqs {
                 let own = &mut self.softirqs;
                 let (thread_ns, changes) = (window.switch_ns, window.changes);
-                own.windows.learn(thread_ns, changes, self.interrupt);
+                own.windows.learn(thread_ns, changes, interrupt);
                 own.ended += 1;
                 own.ended_ns += window.until_ns.saturating_sub(window.from_ns);
             }
             if let Some(own) = self.groups.of_mut(window.group) {
-                own.end_window(window, self.interrupt);
+                own.end_window(window, interrupt);
             }
         }
     }
@@ -384,9 +396,41 @@ impl Overhead {
         self.rates.of(cpu).is_look
     }
 
+    /// How many periods the interval under way may have.
+    pub(super) fn most_periods(&self, interval_ns: u64, readers: &Readers) -> u32 {
+        if self.is_quiet(interval_ns, readers) {
+            return u32::MAX;
+        }
+        let most = self.rates.most_periods().min(STEADY_PERIODS);
+        match most > 1 && self.is_steady(interval_ns, readers) {
+            true => most,
+            false => 1,
+        }
+    }
+
+    /// Whether no CPU has noticeably more events than in the last interval.
+    fn is_steady(&self, interval_ns: u64, readers: &Readers) -> bool {
+        let text = match (&self.kernel.file, &self.kernel.baseline) {
+            (Some(file), Some(_)) => file.text().ok(),
+            _ => None,
+        };
+        let kernel = text.map(|text| SoftirqCounts::parse(&text));
+        let (ratio, part) = UNSTEADY;
+        let event_ns = self.prices.of_event_ns(Group::Softirqs).max(1.0);
+        let little_hz = part * self.max_overhead_ratio * 1e9 / event_ns;
+        let mut cpus = self.previous.iter().zip(&self.events_hz).enumerate();
+        cpus.all(|(cpu, (before, before_hz))| {
+            let now = readers.clocks.read(cpu).unwrap_or(*before);
+            let counts = kernel.as_ref().zip(self.kernel.baseline.as_ref());
+            let counts = counts.map(|(now, before)| now.since(before, cpu));
+            let hz = events_hz(before, &now, counts, interval_ns);
+            hz <= ratio * before_hz + little_hz
+        })
+    }
+
     /// Whether no CPU had networking for some time, up to now: then none is sampled, and the clocks
     /// alone show it.
-    pub(super) fn is_quiet(&self, interval_ns: u64, readers: &Readers) -> bool {
+    fn is_quiet(&self, interval_ns: u64, readers: &Readers) -> bool {
         let most_ns = (NOTHING * interval_ns as f64) as u64;
         let is_idle = |(cpu, before): (usize, &Reading)| {
             let now = readers.clocks.read(cpu);
@@ -431,6 +475,7 @@ impl Overhead {
     fn costs(&mut self, findings: &IntervalFindings<'_>, readers: &Readers) -> Vec<GroupCosts> {
         self.previous
             .resize(readers.possible_cpus, Reading::default());
+        self.events_hz.resize(readers.possible_cpus, 0.0);
         let mut costs = Vec::with_capacity(findings.cpus.len());
         self.softirqs.timed.clear();
         for (column, &cpu) in findings.cpus.iter().enumerate() {
@@ -438,7 +483,11 @@ impl Overhead {
             let before = self.previous.get(cpu).copied().unwrap_or_default();
             let now = readers.clocks.read(cpu).unwrap_or(before);
             let counted = self.counted(column, cpu, &before, &now);
+            let counts = self.softirqs(cpu);
             self.softirqs.timed.push(timed_softirqs(&before, &now));
+            if let Some(hz) = self.events_hz.get_mut(cpu) {
+                *hz = events_hz(&before, &now, counts, self.interval_ns);
+            }
             if let Some(previous) = self.previous.get_mut(cpu) {
                 *previous = now;
             }
@@ -616,9 +665,13 @@ impl Overhead {
             self.say(&format!("Timed again: {}.", back.join(", ")));
         }
         let interval_ns = findings.interval_ns.max(1) as f64;
-        let sample_ns = self.prices.felt_sample_ns();
-        let network_ns = findings.network_ns.map(|row| row.iter().sum::<u64>());
-        let network_cpus = network_ns.map(|ns| ns as f64 / interval_ns);
+        let network_ns = findings.network_ns.unwrap_or_default();
+        let most_ns = network_ns.iter().max();
+        self.busiest_ratio = most_ns.map_or(1.0, |ns| *ns as f64 / interval_ns);
+        let sample_ns = self.prices.felt_sample().on(self.busiest_ratio);
+        let network_cpus = findings
+            .network_ns
+            .map(|row| row.iter().sum::<u64>() as f64 / interval_ns);
         self.softirqs.others.clear();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
@@ -757,7 +810,7 @@ impl Overhead {
                 was_met: met.unwrap_or(false),
                 busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
-                sample_ns: self.prices.felt_sample_ns(),
+                sample: self.prices.felt_sample(),
             };
             let rate = self
                 .rates
@@ -784,4 +837,21 @@ fn timed_softirqs(before: &Reading, now: &Reading) -> u64 {
     kinds
         .map(|kind| now.entries[kind].saturating_sub(before.entries[kind]))
         .sum()
+}
+
+/// Events of a CPU between two readings that cost netto something, per second: calls, context switches
+/// and softirqs, those as the kernel counts them where they are not timed.
+fn events_hz(
+    before: &Reading,
+    now: &Reading,
+    counts: Option<[u64; VECTORS]>,
+    interval_ns: u64,
+) -> f64 {
+    let entries = before.entries.iter().zip(&now.entries);
+    let entered: u64 = entries.map(|(then, now)| now.saturating_sub(*then)).sum();
+    let timed = timed_softirqs(before, now);
+    let softirqs = counts.map_or(timed, |counts| counts.iter().sum());
+    let switches = now.switches.saturating_sub(before.switches);
+    let events = entered.saturating_sub(timed) + switches + softirqs;
+    events as f64 * 1e9 / interval_ns.max(1) as f64
 }
