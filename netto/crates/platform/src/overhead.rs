@@ -855,3 +855,23 @@ fn events_hz(
     let events = entered.saturating_sub(timed) + switches + softirqs;
     events as f64 * 1e9 / interval_ns.max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_calls_switches_and_softirqs_of_all_of_the_interval() {
+        let before = Reading::default();
+        let mut now = before;
+        now.entries[usize::from(Source::NET_RX.clock_kind())] = 300;
+        now.entries[usize::from(Source::SocketSend.clock_kind())] = 20;
+        now.switches = 5;
+        let half_second = 500_000_000;
+        assert_eq!(events_hz(&before, &now, None, half_second), 650.0);
+        // Windows have timed 300 of 4,000.
+        let mut counts = [0; VECTORS];
+        counts[3] = 4_000;
+        assert_eq!(events_hz(&before, &now, Some(counts), half_second), 8_050.0);
+    }
+}
