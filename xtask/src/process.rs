@@ -27,6 +27,23 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The same command, which has what time of the CPUs others leave.
+pub fn yielding(command: &Command) -> Command {
+    let mut yielding = Command::new("nice");
+    yielding.args(["-n", "19"]).arg(command.get_program());
+    yielding.args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => yielding.env(name, value),
+            None => yielding.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        yielding.current_dir(folder);
+    }
+    yielding
+}
+
 /// The command as a person would type it.
 pub fn display(command: &Command) -> String {
     let program = Path::new(command.get_program());

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::slowest::Slowest;
 use crate::tally::Tally;
-use crate::tiers::{Row, TABLE};
+use crate::tiers::{HOST, Row, TABLE};
 use crate::{build, process, setup, tidy, tree, vm};
 
 /// Property tests try the same cases in each run: a case that fails only now and then is searched with
@@ -75,19 +75,18 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         command.args(chosen(|row| !row.long.is_empty()));
         // This one has a guest of its own.
         command.args(["--", "--ignored", "--skip", vm::BESIDE_BPFTRACE]);
+    } else if is_default {
+        // All are built first, so that one that does not compile is found before minutes of others.
+        process::run(test_command(root)?.args(["--tests", "--no-run"]))?;
+        command.args(chosen(|row| HOST.contains(&row.program)));
     } else {
         // Without the examples in the documentation, which none of the crates has: to find that
         // out, cargo would compile each of them once more.
         command.args(["--tests", "--"]).args(&options.args);
     }
-    let finished = test_programs(&mut command, &mut tally, &mut slowest)?;
-    // A program that crashed, or did not compile, has no result line to count.
-    if !finished && tally.failed == 0 {
-        let error = "a test program crashed, or does not compile: see its output";
-        tally.check("test programs", Err(error));
-    }
-    if is_default && let Err(error) = vm::matrix(root, &mut tally) {
-        tally.check("guests", Err(error));
+    test_programs(&mut command, &mut tally, &mut slowest)?;
+    if is_default {
+        beside_guests(root, &mut tally, &mut slowest)?;
     }
     if options.long
         && let Err(error) = vm::beside_bpftrace(root, &mut tally)
@@ -104,6 +103,26 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The tests of each guest, and beside them those that ask nothing of the host: a guest leaves a third of
+/// its CPU.
+fn beside_guests(root: &Path, tally: &mut Tally, slowest: &mut Slowest) -> Result<()> {
+    let mut others = test_command(root)?;
+    others.args(["--lib", "--bins"]);
+    others.args(chosen(|row| !HOST.contains(&row.program)));
+    let mut others = process::yielding(&others);
+    let mut of_others = Tally::default();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| test_programs(&mut others, &mut of_others, slowest));
+        if let Err(error) = vm::matrix(root, tally) {
+            tally.check("guests", Err(error));
+        }
+        let panicked = |_| Err(anyhow::anyhow!("the thread of the other tests panicked"));
+        thread.join().unwrap_or_else(panicked)
+    })?;
+    tally.add(of_others);
+    Ok(())
 }
 
 fn check_clippy(root: &Path) -> Result<()> {
@@ -150,19 +169,26 @@ fn test_command(root: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs test programs, passing their output on; `false` if cargo says that one failed.
-fn test_programs(command: &mut Command, tally: &mut Tally, slowest: &mut Slowest) -> Result<bool> {
+/// Runs test programs, passing their output on.
+fn test_programs(command: &mut Command, tally: &mut Tally, slowest: &mut Slowest) -> Result<()> {
     let shown = process::display(command);
     eprintln!("xtask: {shown}");
     let begun = Instant::now();
-    process::each_line(command, |line| {
+    let failed_before = tally.failed;
+    let finished = process::each_line(command, |line| {
         std::io::stdout().write_all(line)?;
         let line = String::from_utf8_lossy(line);
         tally.line(&line);
         slowest.line(&line, begun.elapsed().as_secs_f64());
         Ok(())
     })
-    .with_context(|| format!("cannot run `{shown}`"))
+    .with_context(|| format!("cannot run `{shown}`"))?;
+    // A program that crashed, or did not compile, has no result line to count.
+    if !finished && tally.failed == failed_before {
+        let error = "a test program crashed, or does not compile: see its output";
+        tally.check("test programs", Err(error));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

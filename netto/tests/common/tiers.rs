@@ -26,6 +26,11 @@ pub struct Row {
     pub kernel: &'static str,
 }
 
+/// Programs that use the host: its network, its kernel, a browser. All others are pure, and run beside
+/// guests.
+#[allow(dead_code, reason = "for `cargo xtask test`")]
+pub const HOST: &[&str] = &["dashboard", "house", "root", "sinks"];
+
 /// What is the same on each kernel runs in one of two guests, which run side by side.
 const NEWER: &str = "6.12";
 /// The other, which can also sleep and wake by itself.
@@ -163,14 +168,14 @@ pub const TABLE: &[Row] = &[
     root("anomalies::").quiet().long(
         "minutes, as nothing is told in the first; metrics-common anomalies/tests.rs has each by seeds",
     ),
-    root("health::a_host_").guest(),
+    root("health::a_host_").one_guest(NEWER),
     root("health_price::").statistics("prices, which only a quiet host has; health:: has the counts"),
     root("balance::").long(
         "minutes, and a real HAProxy; health:: has the weights, and score.rs of the feature each term",
     ),
     root("pace::")
         .long("statistics: at which distances two samplers meet"),
-    root("idle::").long(KNOWN_COST).guest(),
+    root("idle::").long(KNOWN_COST).one_guest(OLDER),
     root("programs::a_packet_costs").statistics(KNOWN_COST),
     root("ticks::a_tc_program").statistics(KNOWN_COST),
     root("ticks::beside_").statistics(KNOWN_COST),
@@ -199,6 +204,7 @@ pub const TABLE: &[Row] = &[
         .quiet()
         .long("counts what the whole host does, which in guests is known")
         .guest(),
+    root("counting::by_kprobes_").one_guest(NEWER),
     root("latency::a_reader_").long(DELAYS),
     root("latency::a_slow_").long(DELAYS),
     root("latency::segments_").long(DELAYS),
