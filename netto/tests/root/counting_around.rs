@@ -64,8 +64,6 @@ fn drain(pair: &Pair) -> Result<()> {
 const OWN_CPU: usize = 0;
 /// The CPU of the calls that are counted.
 const CPU: usize = 1;
-/// How often a count is made that another's call may have disturbed.
-const TRIES: usize = 4;
 
 /// UNIX and netlink sockets, by calls that are those of networking.
 pub fn local(daemon: &mut Followed) -> Result<()> {
@@ -77,7 +75,7 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
         let sent_before = daemon.entries("tx_syscall")?;
         let received_before = daemon.entries("rx_syscall")?;
         let pair = Pair::new(kind)?;
-        let found = local_calls(daemon, 2 * CALLS, || {
+        let found = local_calls(daemon, || {
             repeat(&SEND[0], &pair.near, &scratch, CALLS)?;
             repeat(&RECEIVE[0], &pair.far, &scratch, CALLS)
         })?;
@@ -93,7 +91,7 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkRoute,
     )?;
-    let found = local_calls(daemon, CALLS, || {
+    let found = local_calls(daemon, || {
         for _ in 0..CALLS {
             ask_nothing(&netlink)?;
         }
@@ -103,30 +101,19 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
     comparison.finish()
 }
 
-/// Local calls made by `act`, which is to make so many.
-fn local_calls(
-    daemon: &mut Followed,
-    expected: u64,
-    act: impl Fn() -> Result<()> + Sync,
-) -> Result<u64> {
-    let mut found = 0;
-    for _ in 0..TRIES {
-        let before = daemon.entries_on("local_ipc", CPU)?;
-        std::thread::scope(|scope| {
-            let calls = scope.spawn(|| {
-                cpus::pin_to(CPU)?;
-                act()
-            });
-            let panicked = |_| Err(anyhow!("the thread of the calls panicked"));
-            calls.join().unwrap_or_else(panicked)
-        })?;
-        daemon.catch_up()?;
-        found = daemon.entries_on("local_ipc", CPU)? - before;
-        if found == expected {
-            break;
-        }
-    }
-    Ok(found)
+/// Local calls made by `act`.
+fn local_calls(daemon: &mut Followed, act: impl FnOnce() -> Result<()> + Send) -> Result<u64> {
+    let before = daemon.entries_on("local_ipc", CPU)?;
+    std::thread::scope(|scope| {
+        let calls = scope.spawn(move || {
+            cpus::pin_to(CPU)?;
+            act()
+        });
+        let panicked = |_| Err(anyhow!("the thread of the calls panicked"));
+        calls.join().unwrap_or_else(panicked)
+    })?;
+    daemon.catch_up()?;
+    Ok(daemon.entries_on("local_ipc", CPU)? - before)
 }
 
 /// Sends the kernel a message that means nothing and is not answered.
