@@ -77,7 +77,8 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         command.args(["--", "--ignored", "--skip", vm::BESIDE_BPFTRACE]);
     } else if is_default {
         // All are built first, so that one that does not compile is found before minutes of others.
-        process::run(test_command(root)?.args(["--tests", "--no-run"]))?;
+        let built = process::run(test_command(root)?.args(["--tests", "--no-run"]));
+        tally.check("tests compile", built);
         command.args(chosen(|row| HOST.contains(&row.program)));
     } else {
         // Without the examples in the documentation, which none of the crates has: to find that
@@ -222,6 +223,7 @@ mod tests {
         }
         let in_table: BTreeSet<String> = TABLE.iter().map(|row| row.program.to_owned()).collect();
         assert_eq!(programs, in_table);
+        assert!(HOST.iter().all(|program| programs.contains(*program)));
         let long = TABLE.iter().filter(|row| !row.long.is_empty());
         assert_eq!(
             ignored,

@@ -135,8 +135,8 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
-/// Ends the daemons that tests of a guest share before another test, which must not have them beside it:
-/// they would make calls of their own. There one test runs after the other.
+/// In a guest, where one test runs after the other, ends the daemons that earlier tests shared: they would
+/// make calls of their own beside this one.
 fn end_daemons_of_others(test: &str) {
     if !guest::is_one() {
         return;

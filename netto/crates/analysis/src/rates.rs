@@ -136,9 +136,10 @@ impl Rates {
 
 impl CpuInterval {
     fn affordable_hz(&self, network_ratio: f64, most_hz: u64) -> u64 {
-        let few = self.may_cost_ratio / self.sample.on(network_ratio).max(1.0);
-        let many = (self.may_cost_ratio - MOST_STALLED) / self.sample.own_ns.max(1.0);
-        let hz = few.max(many).max(0.0) * 1e9;
+        let by_all = self.may_cost_ratio / self.sample.on(network_ratio).max(1.0);
+        // Once the stream has lost all that samples make it lose, one more costs its own time.
+        let beyond = (self.may_cost_ratio - MOST_STALLED) / self.sample.own_ns.max(1.0);
+        let hz = by_all.max(beyond).max(0.0) * 1e9;
         (hz as u64).clamp(FEWEST_HZ.min(most_hz), most_hz)
     }
 }

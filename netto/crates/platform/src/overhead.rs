@@ -141,6 +141,14 @@ struct KernelCounts {
     switches_since: Option<u64>,
 }
 
+impl KernelCounts {
+    /// Softirqs up to now.
+    fn read(&self) -> Option<SoftirqCounts> {
+        let text = self.file.as_ref()?.text().ok()?;
+        Some(SoftirqCounts::parse(&text))
+    }
+}
+
 impl Overhead {
     /// Starts with all groups of the plan attached. Groups can be detached if samples can replace
     /// them.
@@ -229,10 +237,8 @@ impl Overhead {
     pub(super) fn begin(&mut self, switches: Option<u64>, interval_ns: u64, now_ns: u64) {
         self.interval_ns = interval_ns;
         self.bias.begin_interval(now_ns);
-        self.kernel.now = match (&self.kernel.file, &self.kernel.baseline) {
-            (Some(file), Some(_)) => file.text().ok().map(|text| SoftirqCounts::parse(&text)),
-            _ => None,
-        };
+        let baseline = self.kernel.baseline.as_ref();
+        self.kernel.now = baseline.and_then(|_| self.kernel.read());
         self.kernel.switches_since = match (switches, self.kernel.switches) {
             (Some(now), Some(before)) => Some(now.saturating_sub(before)),
             _ => None,
@@ -410,18 +416,15 @@ impl Overhead {
 
     /// Whether no CPU has noticeably more events than in the last interval.
     fn is_steady(&self, interval_ns: u64, readers: &Readers) -> bool {
-        let text = match (&self.kernel.file, &self.kernel.baseline) {
-            (Some(file), Some(_)) => file.text().ok(),
-            _ => None,
-        };
-        let kernel = text.map(|text| SoftirqCounts::parse(&text));
+        let baseline = self.kernel.baseline.as_ref();
+        let kernel = baseline.and_then(|before| Some((self.kernel.read()?, before)));
         let (ratio, part) = UNSTEADY;
         let event_ns = self.prices.of_event_ns(Group::Softirqs).max(1.0);
         let little_hz = part * self.max_overhead_ratio * 1e9 / event_ns;
         let mut cpus = self.previous.iter().zip(&self.events_hz).enumerate();
         cpus.all(|(cpu, (before, before_hz))| {
             let now = readers.clocks.read(cpu).unwrap_or(*before);
-            let counts = kernel.as_ref().zip(self.kernel.baseline.as_ref());
+            let counts = kernel.as_ref();
             let counts = counts.map(|(now, before)| now.since(before, cpu));
             let hz = events_hz(before, &now, counts, interval_ns);
             hz <= ratio * before_hz + little_hz
@@ -713,12 +716,9 @@ impl Overhead {
         let to_come = absent.intersection(wanted.minus(self.timed));
         self.absent = self.displaced.union(held_back).union(to_come);
         let is_counted = self.timed.has(Group::Softirqs) || !self.planned.has(Group::Softirqs);
-        self.kernel.baseline = match (is_counted, &self.kernel.file) {
-            (false, Some(file)) => {
-                let again = || file.text().ok().map(|text| SoftirqCounts::parse(&text));
-                self.kernel.now.take().or_else(again)
-            }
-            _ => None,
+        self.kernel.baseline = match is_counted {
+            true => None,
+            false => self.kernel.now.take().or_else(|| self.kernel.read()),
         };
     }
 
