@@ -15,7 +15,7 @@ use crate::daemon::Daemon;
 use crate::flows::{agent, needs_two_cpus, steer};
 use crate::groups::Group;
 use crate::lab::{self, Namespace, Network, Wire};
-use crate::trial::{NotOnThisKernel, tests};
+use crate::trial::tests;
 use crate::{advice, guest, hostile, stall, traffic};
 
 tests! {
@@ -55,17 +55,6 @@ const LEAST_GAINED: f64 = 0.25;
 /// This machine's number, or that of an emulated one, which is some twenty times slower.
 fn here_or_in_guests(here: &'static str, guests: &'static str) -> &'static str {
     if guest::is_one() { guests } else { here }
-}
-
-/// For settings that the whole machine has.
-fn only_in_a_guest() -> Result<()> {
-    match guest::is_one() {
-        true => Ok(()),
-        false => {
-            let why = "it changes the whole machine: run it by `cargo xtask vm`";
-            Err(NotOnThisKernel(why.to_owned()).into())
-        }
-    }
 }
 
 /// An error until a daemon keeps to its budget.
@@ -202,7 +191,7 @@ fn bursts(network: &Network, count: &str, pause_ms: &str, packet_ns: &str) -> Re
 }
 
 fn a_backlog_that_drops_is_told_until_it_is_longer() -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     needs_two_cpus()?;
     let _set = [Setting::new("net/core/netdev_max_backlog", "250")?];
     let network = Network::direct()?;
@@ -219,7 +208,7 @@ fn a_backlog_that_drops_is_told_until_it_is_longer() -> Result<()> {
 }
 
 fn a_budget_that_ends_softirqs_is_told_until_it_is_larger() -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     needs_two_cpus()?;
     // An emulated CPU does not get the usual 64 and 300 packets in time.
     let _set = [
@@ -348,7 +337,7 @@ fn copies_are_told_until_files_are_sent() -> Result<()> {
 }
 
 fn frames_that_are_not_merged_are_told_until_they_are_one_messages() -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     let wire = Wire::new()?;
     address(&wire)?;
     offload(&wire.device, &["gro", "on"])?;
@@ -449,7 +438,7 @@ fn full_receive_buffers_are_told_until_they_are_read() -> Result<()> {
 }
 
 fn memory_pressure_is_told_until_it_is_read() -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     // Far beyond the 256 pages by which each CPU may be off.
     let _set = Setting::new("net/ipv4/tcp_mem", "2000 3000 100000")?;
     let network = Network::direct()?;

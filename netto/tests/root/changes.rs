@@ -29,16 +29,6 @@ const READING: Duration = Duration::from_secs(180);
 /// Snapshots, of 100 ms each, to wait for a change to be seen.
 const PATIENCE: usize = 150;
 
-fn in_guests_only(what: &str) -> Result<()> {
-    if guest::is_one() {
-        return Ok(());
-    }
-    Err(NotOnThisKernel(format!(
-        "{what} is for guests only: this host has other work to do"
-    ))
-    .into())
-}
-
 const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
 
 /// Switches CPU 1; on again when dropped.
@@ -150,7 +140,7 @@ fn wait_for(
 }
 
 fn a_cpu_that_goes_and_comes_back_is_followed_without_a_spike() -> Result<()> {
-    in_guests_only("taking a CPU offline")?;
+    guest::only()?;
     if !Path::new(SWITCH).exists() {
         return Err(NotOnThisKernel("CPU 1 cannot be taken offline here".to_owned()).into());
     }
@@ -210,7 +200,7 @@ impl Drop for ModulesOut {
 }
 
 fn a_component_whose_module_is_loaded_becomes_available() -> Result<()> {
-    in_guests_only("unloading a module")?;
+    guest::only()?;
     if !MODULES
         .iter()
         .all(|module| Path::new(&file_of(module)).exists())

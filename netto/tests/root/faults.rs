@@ -274,16 +274,6 @@ fn hidden() -> Result<()> {
     Ok(())
 }
 
-/// These tests change the machine: never the one that others use.
-fn only_in_a_guest() -> Result<()> {
-    match guest::is_one() {
-        true => Ok(()),
-        false => bail!(NotOnThisKernel(
-            "changes the machine: in guests only".to_owned()
-        )),
-    }
-}
-
 /// By the guest's shell, which has these programs within.
 fn shell(script: &str) -> Result<()> {
     child::run(Command::new("sh").args(["-c", script])).map(drop)
@@ -299,7 +289,7 @@ static LASTING: Mutex<Option<Lasting>> = Mutex::new(None);
 
 /// What befalls the machine is no reason to end, nor for a gap in the log.
 fn it_lasts(befalls: fn(&mut Daemon) -> Result<()>) -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     let mut place = LASTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut lasting = match place.take() {
         Some(lasting) => lasting,
@@ -358,7 +348,7 @@ fn modules() -> Result<()> {
 }
 
 fn killed() -> Result<()> {
-    only_in_a_guest()?;
+    guest::only()?;
     end();
     let root = groups::hierarchy()?;
     fs::write(root.join("cgroup.subtree_control"), "+memory")?;

@@ -1,6 +1,20 @@
 //! Whether these tests run in one of the guests of `cargo xtask vm`.
 
+use anyhow::{Result, bail};
+
+use crate::trial::NotOnThisKernel;
+
 /// Whether this is one of xtask's guests.
 pub fn is_one() -> bool {
     std::env::var("NETTO_TESTS").is_ok_and(|value| value == "guest")
+}
+
+/// An error outside of a guest: for tests that change the whole machine.
+pub fn only() -> Result<()> {
+    match is_one() {
+        true => Ok(()),
+        false => bail!(NotOnThisKernel(
+            "it changes the whole machine: run it by `cargo xtask vm`".to_owned()
+        )),
+    }
 }

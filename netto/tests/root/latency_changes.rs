@@ -171,10 +171,7 @@ const STEPPED_TURNS: u64 = 320;
 const LONGEST_NS: u64 = 900_000_000;
 
 pub fn the_clock_is_set() -> Result<()> {
-    if !guest::is_one() {
-        let reason = "the clock of this host is not the tests' to set";
-        return Err(trial::NotOnThisKernel(reason.to_owned()).into());
-    }
+    guest::only()?;
     let network = Network::direct()?;
     let to = address(&network, PORT);
     let netns = netns(&network.right)?;
