@@ -32,6 +32,8 @@ enum Beside {
     Nothing,
     /// netto with these options.
     Netto(&'static [&'static str]),
+    /// netto at the defaults, stopped before the stream is counted: its programs and samples alone.
+    Stopped,
     /// perf's clock on each CPU, at so many interrupts per second, with no program at all.
     Clock(u64),
     /// Programs that do nothing at these tracepoints, so many at each.
@@ -47,6 +49,7 @@ const NETTO: &[Line] = &[
     ("nothing", Beside::Nothing),
     ("netto", Beside::Netto(&[])),
     ("latency", Beside::Netto(&["--latency"])),
+    ("stopped", Beside::Stopped),
     ("tick", Beside::Netto(&["--sampler", "tick"])),
     ("netto_10khz", Beside::Netto(&["--frequency", "10000"])),
     ("clock_1khz", Beside::Clock(1_000)),
@@ -102,7 +105,7 @@ pub fn on_one_cpu(options: &Options) -> Result<()> {
     compare("felt", NETTO, &bulk, options)?;
     compare(
         "felt_small",
-        &NETTO[..3],
+        &NETTO[..4],
         &|| Stream::small(&network),
         options,
     )
@@ -184,6 +187,15 @@ fn with(beside: Beside, options: &Options, stream: &Stream) -> Result<[Pace; 2]>
             let daemon = options.start(None, words)?;
             std::thread::sleep(options.warm_up);
             let paces = both()?;
+            end(daemon)?;
+            Ok(paces)
+        }
+        Beside::Stopped => {
+            let daemon = options.start(None, &[])?;
+            std::thread::sleep(options.warm_up);
+            daemon.process.signal("STOP")?;
+            let paces = both()?;
+            daemon.process.signal("CONT")?;
             end(daemon)?;
             Ok(paces)
         }
