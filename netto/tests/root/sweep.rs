@@ -28,7 +28,7 @@ pub const BURN_NS: u64 = 5_000;
 const PART: &str = "tc_classify";
 /// Packets per second of each step; 0: as many as possible.
 const STEPS: [u64; 7] = [300, 3_000, 20_000, 0, 20_000, 3_000, 300];
-/// The same where some twenty samples a second are all that is known.
+/// The same where few samples a second are all that is known.
 const STEPS_OF_FEW_SAMPLES: [u64; 4] = [3_000, 20_000, 3_000, 3_000];
 const PACE: Pace = Pace {
     settle: Duration::from_millis(700),
