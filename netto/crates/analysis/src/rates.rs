@@ -148,6 +148,7 @@ impl CpuInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prices::Prices;
 
     const INTERVAL: u64 = 500_000_000;
 
@@ -188,6 +189,16 @@ mod tests {
         assert_eq!(after(&mut rates, 1, true, dear).hz, FEWEST_HZ);
         let mut slow = Rates::new(5);
         assert_eq!(after(&mut slow, 1, true, dear).hz, 5);
+    }
+
+    #[test]
+    fn the_fewest_samples_take_half_of_one_per_cent_at_most_where_an_interrupt_takes_14_us() {
+        let prices = Prices {
+            timer_ns: 14_000.0,
+            ..Prices::default()
+        };
+        let ratio = FEWEST_HZ as f64 * prices.felt_sample().on(1.0) / 1e9;
+        assert!(ratio < 0.005, "{ratio}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::clock::Bare;
 use super::{Options, SETTLE, end, figure};
 use crate::bpf::{self, Attached};
 use crate::child::Owned;
+use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::{cpus, traffic};
 
@@ -181,24 +182,22 @@ fn compare(
 /// Two looks at the stream while this is beside it.
 fn with(beside: Beside, options: &Options, stream: &Stream) -> Result<[Pace; 2]> {
     let both = || anyhow::Ok([stream.pace()?, stream.pace()?]);
+    let beside_netto = |words: &[&str], look: &dyn Fn(&Daemon) -> Result<[Pace; 2]>| {
+        let daemon = options.start(None, words)?;
+        std::thread::sleep(options.warm_up);
+        let paces = look(&daemon)?;
+        end(daemon)?;
+        Ok(paces)
+    };
     match beside {
         Beside::Nothing => both(),
-        Beside::Netto(words) => {
-            let daemon = options.start(None, words)?;
-            std::thread::sleep(options.warm_up);
-            let paces = both()?;
-            end(daemon)?;
-            Ok(paces)
-        }
-        Beside::Stopped => {
-            let daemon = options.start(None, &[])?;
-            std::thread::sleep(options.warm_up);
+        Beside::Netto(words) => beside_netto(words, &|_| both()),
+        Beside::Stopped => beside_netto(&[], &|daemon| {
             daemon.process.signal("STOP")?;
             let paces = both()?;
             daemon.process.signal("CONT")?;
-            end(daemon)?;
             Ok(paces)
-        }
+        }),
         Beside::Clock(frequency_hz) => {
             let _clock = Bare::open(frequency_hz)?;
             std::thread::sleep(SETTLE);
