@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use metrics_common::Snapshot;
 use netto::features::FEATURES;
@@ -15,6 +16,8 @@ use crate::support::*;
 struct Quiet {
     source: Source,
     counts: Arc<Counts>,
+    /// How many periods an interval has if nobody reads it; `None` if that may change within it.
+    settled: Option<u32>,
 }
 
 #[derive(Default)]
@@ -28,6 +31,10 @@ impl SnapshotSource for Quiet {
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         self.counts.made.fetch_add(1, Ordering::SeqCst);
         self.source.next_snapshot()
+    }
+
+    fn settled_periods(&mut self) -> Option<u32> {
+        self.settled
     }
 
     fn most_periods(&mut self) -> u32 {
@@ -47,6 +54,7 @@ fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
     let source = Quiet {
         source: endless(),
         counts: counts.clone(),
+        settled: None,
     };
     let daemon = Daemon::serving(prepared, info(), source);
     let made = || counts.made.load(Ordering::SeqCst);
@@ -70,4 +78,34 @@ fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
     drop(dashboard);
     let before = passed();
     until("it goes on for nobody", || passed() >= before + 6);
+}
+
+#[test]
+fn a_settled_interval_is_left_alone_until_it_ends_or_somebody_asks() {
+    let counts = Arc::new(Counts::default());
+    let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
+    let source = Quiet {
+        source: endless(),
+        counts: counts.clone(),
+        settled: Some(8),
+    };
+    let daemon = Daemon::serving(prepared, info(), source);
+    let made = || counts.made.load(Ordering::SeqCst);
+    let passed = || counts.passed.load(Ordering::SeqCst);
+    // Nothing is known at the start, so the first interval is looked at after each period.
+    until("an interval", || made() >= 1);
+    let looks = passed();
+    until("three more", || made() >= 4);
+    assert_eq!(passed(), looks);
+
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    until("a dashboard is given each", || {
+        let begun = Instant::now();
+        let (first, made_before) = (dashboard.snapshot().sequence, made());
+        let last = (0..8).map(|_| dashboard.snapshot().sequence).max();
+        assert_eq!(last, Some(first + 8), "none is left out");
+        // Eight of them take eight periods, not 64.
+        made() - made_before >= 8 && begun.elapsed() < 24 * config().user_period
+    });
 }

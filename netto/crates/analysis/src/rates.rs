@@ -63,7 +63,8 @@ struct Cpu {
 }
 
 impl Rates {
-    /// Starts with the highest rate everywhere.
+    /// Starts with the highest rate everywhere: while softirqs are timed, many samples tell their bias
+    /// (`Bias`) within the first interval.
     pub fn new(most_hz: u64) -> Self {
         Rates {
             most_hz,
@@ -78,10 +79,12 @@ impl Rates {
     }
 
     /// How many periods an interval may have in which each CPU takes no more samples than at the highest
-    /// rate in one: there is no room for more.
-    pub fn most_periods(&self) -> u32 {
-        let highest = self.cpus.iter().map(|known| known.rate.hz).max();
-        let fit = self.most_hz / highest.unwrap_or(self.most_hz).max(1);
+    /// rate in one: there is no room for more. `running_hz`: the highest rate in use; a rate that was chosen
+    /// applies from the next interval on.
+    pub fn most_periods(&self, running_hz: u64) -> u32 {
+        let chosen = self.cpus.iter().map(|known| known.rate.hz).max();
+        let highest = chosen.unwrap_or(self.most_hz).max(running_hz);
+        let fit = self.most_hz / highest.max(1);
         u32::try_from(fit).unwrap_or(u32::MAX)
     }
 
@@ -233,15 +236,16 @@ mod tests {
     #[test]
     fn an_interval_has_as_many_periods_as_samples_of_the_busiest_cpu_have_room_in() {
         let mut rates = Rates::new(1000);
-        assert_eq!(rates.most_periods(), 1, "none is known yet");
+        assert_eq!(rates.most_periods(0), 1, "none is known yet");
         rates.next(1, INTERVAL, true, interval(0.2, 0.5));
-        assert_eq!(rates.most_periods(), 1);
+        assert_eq!(rates.most_periods(0), 1);
         let mut dear = interval(0.2, 0.5);
         dear.sample.own_ns = 40_000.0;
         rates.next(0, INTERVAL, true, dear);
-        assert_eq!(rates.most_periods(), 1, "CPU 1 has the highest rate");
+        assert_eq!(rates.most_periods(0), 1, "CPU 1 has the highest rate");
         rates.next(1, INTERVAL, true, dear);
-        assert_eq!(rates.most_periods(), 4);
+        assert_eq!(rates.most_periods(250), 4);
+        assert_eq!(rates.most_periods(1000), 1, "a clock still runs faster");
     }
 
     #[test]

@@ -83,6 +83,10 @@ impl SnapshotSource for Snapshots {
         self.platform.new_info()
     }
 
+    fn settled_periods(&mut self) -> Option<u32> {
+        self.platform.settled_periods()
+    }
+
     fn most_periods(&mut self) -> u32 {
         self.platform.most_periods()
     }

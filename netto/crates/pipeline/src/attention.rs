@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 /// Most periods of one interval, and its longest time.
 const MOST_PERIODS: u128 = 8;
 const LONGEST: Duration = Duration::from_secs(4);
@@ -22,23 +24,39 @@ pub struct Attention(Arc<State>);
 struct State {
     is_followed: AtomicBool,
     was_asked: AtomicBool,
+    woken: Notify,
 }
 
 impl Attention {
     /// Sets whether somebody takes each interval: a dashboard, a terminal or a log.
     pub fn set_followed(&self, is_followed: bool) {
-        self.0.is_followed.store(is_followed, Ordering::Relaxed);
+        let was_followed = self.0.is_followed.swap(is_followed, Ordering::Relaxed);
+        if is_followed && !was_followed {
+            self.0.woken.notify_one();
+        }
+    }
+
+    /// Whether somebody takes each interval.
+    pub fn is_followed(&self) -> bool {
+        self.0.is_followed.load(Ordering::Relaxed)
     }
 
     /// Somebody asks now, and may ask again.
     pub fn ask(&self) {
-        self.0.was_asked.store(true, Ordering::Relaxed);
+        if !self.0.was_asked.swap(true, Ordering::Relaxed) {
+            self.0.woken.notify_one();
+        }
+    }
+
+    /// Waits until somebody begins to take each interval, or asks.
+    pub async fn begun(&self) {
+        self.0.woken.notified().await;
     }
 
     /// Whether somebody takes each interval, or has asked since the previous call.
     pub fn take(&self) -> bool {
         let was_asked = self.0.was_asked.swap(false, Ordering::Relaxed);
-        was_asked || self.0.is_followed.load(Ordering::Relaxed)
+        was_asked || self.is_followed()
     }
 }
 
@@ -58,10 +76,24 @@ impl Stretch {
         }
     }
 
-    /// At the end of a period: whether the interval goes on. `most_periods`: how many it may have,
-    /// as far as the source is concerned.
-    pub fn goes_on(&mut self, is_read: bool, most_periods: impl FnOnce() -> u32) -> bool {
-        self.periods += 1;
+    /// After how many periods to look again, from the begin of an interval with this many if nobody
+    /// reads it: until one that has begun ends, after each.
+    pub fn pause(&self, settled_periods: Option<u32>) -> u32 {
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        settled_periods
+            .filter(|_| self.periods == 0)
+            .map_or(1, |periods| periods.min(most).max(1))
+    }
+
+    /// After some periods: whether the interval goes on. `most_periods`: how many it may have, as far as
+    /// the source is concerned.
+    pub fn goes_on(
+        &mut self,
+        passed: u32,
+        is_read: bool,
+        most_periods: impl FnOnce() -> u32,
+    ) -> bool {
+        self.periods += u128::from(passed);
         let has_room = |most: u128| self.periods < most;
         let goes_on = !is_read && has_room(self.most) && has_room(most_periods().into());
         if !goes_on {
@@ -73,13 +105,15 @@ impl Stretch {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     const QUIET: (bool, u32) = (false, u32::MAX);
 
     fn ends(period_ms: u64, periods: &[(bool, u32)]) -> Vec<bool> {
         let mut stretch = Stretch::of(Duration::from_millis(period_ms));
-        let ends = |&(is_read, most): &_| !stretch.goes_on(is_read, || most);
+        let ends = |&(is_read, most): &_| !stretch.goes_on(1, is_read, || most);
         periods.iter().map(ends).collect()
     }
 
@@ -107,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn a_settled_interval_is_looked_at_when_it_ends_and_any_other_after_each_period() {
+        let mut stretch = Stretch::of(Duration::from_millis(500));
+        assert_eq!(stretch.pause(Some(6)), 6);
+        assert_eq!(stretch.pause(Some(u32::MAX)), 8);
+        assert_eq!(
+            [None, Some(0)].map(|settled| stretch.pause(settled)),
+            [1; 2]
+        );
+        assert!(!stretch.goes_on(6, false, || 6));
+        assert!(stretch.goes_on(2, false, || 6));
+        assert_eq!(stretch.pause(Some(6)), 1, "somebody asked after two");
+        let long = Stretch::of(Duration::from_secs(60));
+        assert_eq!(long.pause(Some(6)), 1);
+    }
+
+    #[test]
     fn no_interval_is_longer_than_eight_periods_and_four_seconds_or_its_period() {
         assert_eq!(quiet_ends(50), [8, 16]);
         assert_eq!(quiet_ends(500), [8, 16]);
@@ -114,6 +164,24 @@ mod tests {
         assert_eq!(quiet_ends(1_500).len(), 8);
         assert_eq!(quiet_ends(2_500).len(), 16);
         assert_eq!(quiet_ends(60_000).len(), 16);
+    }
+
+    #[test]
+    fn who_begins_to_read_wakes_once() {
+        let attention = Attention::default();
+        let is_woken = || attention.begun().now_or_never().is_some();
+        assert!(!is_woken());
+        attention.ask();
+        attention.ask();
+        assert_eq!([is_woken(), is_woken()], [true, false]);
+        attention.take();
+        attention.ask();
+        assert!(is_woken());
+        attention.set_followed(true);
+        attention.set_followed(true);
+        assert_eq!([is_woken(), is_woken()], [true, false]);
+        attention.set_followed(false);
+        assert!(!is_woken());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use futures_util::stream;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::Instant;
 
 use super::attention::{Attention, Stretch};
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
@@ -49,6 +49,12 @@ pub trait SnapshotSource: Send + 'static {
             past: None,
             snapshot: Some(self.next_snapshot()?),
         })
+    }
+
+    /// How many periods the coming interval has if nobody reads it, whatever happens until then; `None`
+    /// if the source must be asked after each.
+    fn settled_periods(&mut self) -> Option<u32> {
+        None
     }
 
     /// How many periods the interval under way may have, by what has happened since the last step.
@@ -103,6 +109,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_step()
     }
 
+    fn settled_periods(&mut self) -> Option<u32> {
+        (**self).settled_periods()
+    }
+
     fn most_periods(&mut self) -> u32 {
         (**self).most_periods()
     }
@@ -124,6 +134,7 @@ pub struct TraceAnalyzer {
     collector: Addr<MetricsCollector>,
     attention: Attention,
     stretch: Stretch,
+    pause: Option<Pause>,
     /// Slots for snapshots in flight to the collector.
     places: Arc<Semaphore>,
     watch: Watch,
@@ -147,6 +158,7 @@ impl TraceAnalyzer {
             collector,
             attention,
             stretch: Stretch::of(period),
+            pause: None,
             places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
             watch: supervisor.watch(Part::TraceAnalyzer),
         };
@@ -155,35 +167,95 @@ impl TraceAnalyzer {
     }
 }
 
-/// The end of a user period.
-struct Tick;
+/// The time until the analyzer looks whether an interval ends.
+struct Pause {
+    /// When it ends: a whole number of periods after the last one.
+    until: Instant,
+    periods: u32,
+    timer: SpawnHandle,
+}
+
+/// Somebody begins to read intervals.
+struct Read;
 
 impl Actor for TraceAnalyzer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let mut interval = interval_at(Instant::now() + self.period, self.period);
-        // After a stall one snapshot covers the whole gap; a burst would add nothing.
-        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        ctx.add_stream(stream::unfold(interval, |mut interval| async move {
-            interval.tick().await;
-            Some((Tick, interval))
-        }));
+        let readers = stream::unfold(self.attention.clone(), |attention| async {
+            attention.begun().await;
+            Some((Read, attention))
+        });
+        ctx.add_stream(readers);
+        self.pause_until(Instant::now() + self.period, 1, ctx);
     }
 }
 
-impl StreamHandler<Tick> for TraceAnalyzer {
-    fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
+impl StreamHandler<Read> for TraceAnalyzer {
+    fn handle(&mut self, _: Read, ctx: &mut Self::Context) {
+        let Some(pause) = &self.pause else {
+            return;
+        };
+        // The period under way is the last of the pause.
+        let left = pause.until.saturating_duration_since(Instant::now());
+        let later = (left.as_nanos() / self.period.as_nanos().max(1)) as u32;
+        let later = later.min(pause.periods.saturating_sub(1));
+        if later > 0 {
+            let periods = pause.periods - later;
+            let until = pause.until - later * self.period;
+            ctx.cancel_future(pause.timer);
+            self.pause_until(until, periods, ctx);
+        }
+    }
+}
+
+impl TraceAnalyzer {
+    fn pause_until(&mut self, until: Instant, periods: u32, ctx: &mut Context<Self>) {
+        let left = until.saturating_duration_since(Instant::now());
+        let timer = ctx.run_later(left, |analyzer, ctx| {
+            if let Some(pause) = analyzer.pause.take() {
+                analyzer.end_periods(pause, ctx);
+            }
+        });
+        self.pause = Some(Pause {
+            until,
+            periods,
+            timer,
+        });
+    }
+
+    /// After a pause: ends the interval or goes on with it, and pauses again.
+    fn end_periods(&mut self, pause: Pause, ctx: &mut Context<Self>) {
         let is_read = self.attention.take();
-        if self.stretch.goes_on(is_read, || self.source.most_periods()) {
+        let goes_on = self
+            .stretch
+            .goes_on(pause.periods, is_read, || self.source.most_periods());
+        if !goes_on && !self.end_interval(ctx) {
             return;
         }
+        let settled_periods = match self.attention.is_followed() {
+            true => None,
+            false => self.source.settled_periods(),
+        };
+        let periods = self.stretch.pause(settled_periods);
+        let mut until = pause.until + periods * self.period;
+        let now = Instant::now();
+        if until <= now {
+            // After a stall one snapshot covers the whole gap; a burst would add nothing.
+            let late = (now - until).as_nanos() / self.period.as_nanos().max(1);
+            until += (late as u32 + 1) * self.period;
+        }
+        self.pause_until(until, periods, ctx);
+    }
+
+    /// Makes the snapshot of an interval and sends it on. `false` if there is nothing more to do.
+    fn end_interval(&mut self, ctx: &mut Context<Self>) -> bool {
         let step = match self.source.next_step() {
             Ok(step) => step,
             Err(cause) => {
                 self.watch.fail(cause);
                 ctx.stop();
-                return;
+                return false;
             }
         };
         if let Some(info) = step.info {
@@ -193,7 +265,7 @@ impl StreamHandler<Tick> for TraceAnalyzer {
             // The collector has reported its own end; this is no second cause.
             self.watch.settle();
             ctx.stop();
-            return;
+            return false;
         }
         if let Some(past) = step.past
             && let Some(place) = self.place()
@@ -213,10 +285,9 @@ impl StreamHandler<Tick> for TraceAnalyzer {
                 place,
             });
         }
+        true
     }
-}
 
-impl TraceAnalyzer {
     /// A free slot for a snapshot in flight to the collector.
     ///
     /// The mailbox's capacity cannot serve for this: clients send requests there, too, and must not

@@ -296,6 +296,12 @@ impl Platform {
         Ok((platform, session))
     }
 
+    /// How many periods the coming interval has if nobody reads it, where no load can make it dear; `None`
+    /// where the load must be looked at after each period.
+    pub fn settled_periods(&self) -> Option<u32> {
+        self.overhead.settled_periods(&self.readers)
+    }
+
     /// How many periods the interval under way may have, by what has happened since its begin.
     pub fn most_periods(&self) -> u32 {
         let interval_ns = system::monotonic_ns().saturating_sub(self.previous_ns);

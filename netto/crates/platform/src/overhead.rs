@@ -43,10 +43,6 @@ const ANOTHER_LOAD: f64 = 2.0;
 const SOON_NS: u64 = 1_000_000;
 /// Part of the budget left by probes and daemon that samples do not use.
 const MARGIN: f64 = 0.1;
-/// Most periods of an interval under a steady load that nobody reads: a run of the daemon breaks off a fast
-/// stream as an interrupt does. Without a probe and with one sample a second, bulk TCP between two CPUs halted 1.2
-/// times as often (2026-11-28).
-const STEADY_PERIODS: u32 = 4;
 /// A CPU has events more often than in the last interval by this ratio, and by what costs this part of
 /// the budget: its load is no longer steady.
 const UNSTEADY: (f64, f64) = (1.5, 0.1);
@@ -402,12 +398,30 @@ impl Overhead {
         self.rates.of(cpu).is_look
     }
 
+    /// How many periods the coming interval has if nobody reads it, where no load can make it dear: all
+    /// probes whose cost follows the load are attached in windows at the most. Else `None`.
+    pub(super) fn settled_periods(&self, readers: &Readers) -> Option<u32> {
+        let is_bounded = |group| {
+            let own = self.groups.of(group);
+            own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
+        };
+        let most = self.most_by_samples(readers);
+        (most > 1 && self.timed.iter().all(is_bounded)).then_some(most)
+    }
+
+    /// How many periods have room for their samples.
+    fn most_by_samples(&self, readers: &Readers) -> u32 {
+        let cpus = 0..readers.possible_cpus as u32;
+        let running_hz = cpus.map(|cpu| readers.rate_hz(cpu)).max();
+        self.rates.most_periods(running_hz.unwrap_or_default())
+    }
+
     /// How many periods the interval under way may have.
     pub(super) fn most_periods(&self, interval_ns: u64, readers: &Readers) -> u32 {
         if self.is_quiet(interval_ns, readers) {
             return u32::MAX;
         }
-        let most = self.rates.most_periods().min(STEADY_PERIODS);
+        let most = self.most_by_samples(readers);
         match most > 1 && self.is_steady(interval_ns, readers) {
             true => most,
             false => 1,

@@ -18,8 +18,8 @@ use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::{cpus, traffic};
 
-/// How long a stream is counted, each time.
-const COUNTED: Duration = Duration::from_millis(1500);
+/// How long a stream is counted, each time: an interval of netto while nobody reads it.
+const COUNTED: Duration = Duration::from_secs(4);
 /// Until the stream has its pace.
 const RISES: Duration = Duration::from_secs(1);
 /// An older stream is begun anew: agents end by themselves after a while.
