@@ -17,7 +17,7 @@ use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, InterruptPrice, Prices};
-use netto_analysis::rates::{CpuInterval, NOTHING, Rates};
+use netto_analysis::rates::{CpuInterval, FEWEST_HZ, NOTHING, Rates};
 use netto_analysis::sampling_windows::{SamplingWindow, SamplingWindows, WindowLoad};
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
@@ -399,21 +399,19 @@ impl Overhead {
     }
 
     /// How many periods the coming interval has if nobody reads it, where no load can make it dear: all
-    /// probes whose cost follows the load are attached in windows at the most. Else `None`.
+    /// probes whose cost follows the load are attached in windows at the most, and samples are as few as on
+    /// a CPU that does nothing but networking. Else `None`.
     pub(super) fn settled_periods(&self, readers: &Readers) -> Option<u32> {
+        let dearest_ratio = self.prices.felt_sample().on(1.0) / 1e9;
+        let running_hz = running_hz(readers);
+        let are_few =
+            running_hz <= FEWEST_HZ || running_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
         let is_bounded = |group| {
             let own = self.groups.of(group);
             own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
         };
-        let most = self.most_by_samples(readers);
-        (most > 1 && self.timed.iter().all(is_bounded)).then_some(most)
-    }
-
-    /// How many periods have room for their samples.
-    fn most_by_samples(&self, readers: &Readers) -> u32 {
-        let cpus = 0..readers.possible_cpus as u32;
-        let running_hz = cpus.map(|cpu| readers.rate_hz(cpu)).max();
-        self.rates.most_periods(running_hz.unwrap_or_default())
+        let most = self.rates.most_periods(running_hz);
+        (most > 1 && are_few && self.timed.iter().all(is_bounded)).then_some(most)
     }
 
     /// How many periods the interval under way may have.
@@ -421,7 +419,7 @@ impl Overhead {
         if self.is_quiet(interval_ns, readers) {
             return u32::MAX;
         }
-        let most = self.most_by_samples(readers);
+        let most = self.rates.most_periods(running_hz(readers));
         match most > 1 && self.is_steady(interval_ns, readers) {
             true => most,
             false => 1,
@@ -843,6 +841,14 @@ impl SoftirqWindows {
         let interrupts_ns = f64::from(self.ended) * self.windows.interrupts_ns();
         (timed as f64 * event_ns + interrupts_ns) as u64
     }
+}
+
+/// The highest sampling rate of a CPU, samples per second.
+fn running_hz(readers: &Readers) -> u64 {
+    let cpus = 0..readers.possible_cpus as u32;
+    cpus.map(|cpu| readers.rate_hz(cpu))
+        .max()
+        .unwrap_or_default()
 }
 
 /// Softirqs that the clock has timed between two readings.
