@@ -16,7 +16,7 @@ use crate::support::*;
 struct Quiet {
     source: Source,
     counts: Arc<Counts>,
-    /// How many periods an interval has if nobody reads it; `None` if that may change within it.
+    /// How many periods an interval has if nobody reads it; `None`: it is asked after each.
     settled: Option<u32>,
 }
 
@@ -47,16 +47,21 @@ impl SnapshotSource for Quiet {
     }
 }
 
-#[test]
-fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
+/// A daemon with such a source.
+fn served(settled: Option<u32>) -> (Arc<Counts>, Daemon) {
     let counts = Arc::new(Counts::default());
     let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
     let source = Quiet {
         source: endless(),
         counts: counts.clone(),
-        settled: None,
+        settled,
     };
-    let daemon = Daemon::serving(prepared, info(), source);
+    (counts, Daemon::serving(prepared, info(), source))
+}
+
+#[test]
+fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
+    let (counts, daemon) = served(None);
     let made = || counts.made.load(Ordering::SeqCst);
     let passed = || counts.passed.load(Ordering::SeqCst);
     until("some intervals", || made() >= 3);
@@ -82,14 +87,7 @@ fn eight_periods_are_one_interval_until_a_dashboard_takes_each() {
 
 #[test]
 fn a_settled_interval_is_left_alone_until_it_ends_or_somebody_asks() {
-    let counts = Arc::new(Counts::default());
-    let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
-    let source = Quiet {
-        source: endless(),
-        counts: counts.clone(),
-        settled: Some(8),
-    };
-    let daemon = Daemon::serving(prepared, info(), source);
+    let (counts, daemon) = served(Some(8));
     let made = || counts.made.load(Ordering::SeqCst);
     let passed = || counts.passed.load(Ordering::SeqCst);
     // Nothing is known at the start, so the first interval is looked at after each period.

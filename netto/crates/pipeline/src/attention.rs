@@ -76,8 +76,8 @@ impl Stretch {
         }
     }
 
-    /// After how many periods to look again, from the begin of an interval with this many if nobody
-    /// reads it: until one that has begun ends, after each.
+    /// After how many periods to look again. `settled_periods`: those of the interval that begins now, if
+    /// its source knows them; an interval under way is looked at after each period.
     pub fn pause(&self, settled_periods: Option<u32>) -> u32 {
         let most = u32::try_from(self.most).unwrap_or(u32::MAX);
         settled_periods

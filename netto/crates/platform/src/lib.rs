@@ -296,8 +296,8 @@ impl Platform {
         Ok((platform, session))
     }
 
-    /// How many periods the coming interval has if nobody reads it, where no load can make it dear; `None`
-    /// where the load must be looked at after each period.
+    /// How many periods the coming interval has if nobody reads it; `None` where the load must be looked at
+    /// after each period, since a change could make the interval cost too much.
     pub fn settled_periods(&self) -> Option<u32> {
         self.overhead.settled_periods(&self.readers)
     }

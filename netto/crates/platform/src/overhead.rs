@@ -398,20 +398,25 @@ impl Overhead {
         self.rates.of(cpu).is_look
     }
 
-    /// How many periods the coming interval has if nobody reads it, where no load can make it dear: all
-    /// probes whose cost follows the load are attached in windows at the most, and samples are as few as on
-    /// a CPU that does nothing but networking. Else `None`.
+    /// How many periods the coming interval has if nobody reads it, where a change of the load need not
+    /// end it: no probe of softirqs, sockets or owners is attached outside of windows, and samples are as few
+    /// as on a CPU that does nothing but networking. Else `None`.
+    ///
+    /// Groups with a limit of their own (`Limit::Windows`) are judged when an interval ends, settled or not.
     pub(super) fn settled_periods(&self, readers: &Readers) -> Option<u32> {
+        let has_own_limit = |group| {
+            let own = self.groups.of(group);
+            own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
+        };
+        if !self.timed.iter().all(has_own_limit) {
+            return None;
+        }
         let dearest_ratio = self.prices.felt_sample().on(1.0) / 1e9;
         let running_hz = running_hz(readers);
         let are_few =
             running_hz <= FEWEST_HZ || running_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
-        let is_bounded = |group| {
-            let own = self.groups.of(group);
-            own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
-        };
         let most = self.rates.most_periods(running_hz);
-        (most > 1 && are_few && self.timed.iter().all(is_bounded)).then_some(most)
+        (most > 1 && are_few).then_some(most)
     }
 
     /// How many periods the interval under way may have.
