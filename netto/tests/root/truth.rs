@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use metrics_common::sections::Bounds;
+use metrics_common::sections::{Bounds, OwnPart};
 use metrics_common::{OwnerKind, Snapshot, confidence};
 use netto_truth::Truth;
 
@@ -294,6 +294,12 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         true_ns / 1e9,
         most_ns / 1e9
     );
+    let own = sum.sections.own.as_ref().context("netto's own cost is unknown")?;
+    for part in OwnPart::ALL {
+        let cpus_ns = own.part_ns(part).unwrap_or_default().iter();
+        let ratios = cpus_ns.map(|ns| *ns as f64 / sum.interval_ns as f64 * 100.0);
+        println!("{} {:.3?} %", part.slug(), ratios.collect::<Vec<_>>());
+    }
     let off = if asked.is_alone {
         // A softirq has one packet here, and the truth's program at it.
         let expected_ns = true_ns / number - run_ns[1];
