@@ -119,7 +119,7 @@ impl Bench<'_> {
             Benchmark::Guest => {
                 self.guest(1, "start idle timer programs owners latency", measured);
                 // What a whole machine does under load is asked of a guest that has done nothing else.
-                let loaded = format!("stacks throughput --rounds {rounds} --warm-up 10");
+                let loaded = format!("loaded throughput --rounds {rounds} --warm-up 10");
                 self.guest(1, &loaded, measured);
             }
             Benchmark::GuestIdle => {

@@ -150,7 +150,9 @@ impl Server {
     /// Writes what it has in memory to a block, as it does by itself after two hours: its folder.
     pub fn snapshot(&self) -> Result<std::path::PathBuf> {
         let path = "/api/v1/admin/tsdb/snapshot";
-        let answer = http::request(self.at, "POST", path, None)?.json()?;
+        // Millions of series take it many seconds, beside rules that take a minute of its CPU time.
+        let limit = Duration::from_secs(300);
+        let answer = http::request_within(limit, self.at, "POST", path)?.json()?;
         let name = answer["data"]["name"].as_str();
         let name = name.with_context(|| format!("no snapshot: {answer}"))?;
         Ok(self.folder.path().join("data/snapshots").join(name))

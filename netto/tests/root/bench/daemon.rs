@@ -1,5 +1,4 @@
-//! What the daemon takes: to start, when nothing happens, for each stack; memory; and how often
-//! idle CPUs are woken for it.
+//! What the daemon takes: to start, when nothing happens; memory; and how often idle CPUs are woken for it.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +13,7 @@ use super::{Options, end, figure, forced};
 use crate::child::Owned;
 use crate::daemon::{Daemon, START_LIMIT};
 use crate::lab::Network;
-use crate::{child, cpus, daemon, http, measure, traffic};
+use crate::{child, cpus, daemon, traffic};
 
 /// Of the daemon at its defaults.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -103,54 +102,18 @@ fn resident_bytes(daemon: &Daemon) -> Result<f64> {
     Ok(kib * 1024.0)
 }
 
-/// The daemon's CPU time for each stack, including the kernel's on its behalf: bulk TCP compared
-/// with an idle host, at a high frequency.
-pub fn stacks(options: &Options) -> Result<()> {
+/// Resident memory after bulk TCP, at a high frequency.
+pub fn loaded(options: &Options) -> Result<()> {
     const FREQUENCY_HZ: u64 = 10_000;
     let network = Network::direct()?;
-    let mut each_ns = Vec::new();
     for _ in 0..options.rounds {
         let daemon = options.start(Some(FREQUENCY_HZ), forced()?)?;
         std::thread::sleep(START);
-        let idle = spent_in(&daemon, INTERVAL * TICKS)?;
         let load = traffic::tcp(&network.left, &network.right, network.right_v4)?;
-        std::thread::sleep(2 * INTERVAL + options.warm_up);
-        let busy = spent_in(&daemon, 6 * INTERVAL)?;
+        std::thread::sleep(8 * INTERVAL + options.warm_up);
         drop(load);
         figure("resident_loaded_mb", &[resident_bytes(&daemon)? / 1e6]);
         end(daemon)?;
-        figure("stacks_hz", &[busy.stacks / busy.seconds]);
-        ensure!(busy.stacks > 0.0, "no stack under load");
-        // The cost of an interval without stacks is subtracted.
-        let idle_ns = idle.cpu_ns / idle.seconds * busy.seconds;
-        each_ns.push((busy.cpu_ns - idle_ns) / busy.stacks);
     }
-    figure("drained_stack_ns", &each_ns);
     Ok(())
-}
-
-struct Spent {
-    seconds: f64,
-    cpu_ns: f64,
-    stacks: f64,
-}
-
-fn spent_in(daemon: &Daemon, length: Duration) -> Result<Spent> {
-    let stacks = stacks_so_far(daemon)?;
-    let (before, begun) = (cpu_ns(&daemon.process)?, Instant::now());
-    std::thread::sleep(length);
-    let (after, seconds) = (cpu_ns(&daemon.process)?, begun.elapsed().as_secs_f64());
-    Ok(Spent {
-        seconds,
-        cpu_ns: (after - before) as f64,
-        stacks: stacks_so_far(daemon)? - stacks,
-    })
-}
-
-fn stacks_so_far(daemon: &Daemon) -> Result<f64> {
-    let page = measure::parse(&http::get_ok(daemon.at, "/metrics")?.body)?;
-    let of_stacks = page
-        .iter()
-        .filter(|line| line.name == "netto_samples_total");
-    Ok(of_stacks.map(|line| line.value).sum())
 }

@@ -160,7 +160,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "flows" => flows::measure(),
             "latency" => latency::measure(&options),
             "throughput" => throughput::measure(&options),
-            "stacks" => daemon::stacks(&options),
+            "loaded" => daemon::loaded(&options),
             "sweep" => sweep::measure(&options),
             _ => bail!("there is no part {part}"),
         };
