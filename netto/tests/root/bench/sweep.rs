@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
-use serde_json::Value;
+use metrics_common::sections::OwnPart;
 
 use super::{Options, SETTLE, figure};
 use crate::cpus::LeftOver;
@@ -30,6 +30,8 @@ struct ReportedStep {
     way: String,
     /// Share of each CPU that it says it took.
     claimed: Option<Vec<f64>>,
+    /// And its process alone.
+    of_process: Option<Vec<f64>>,
 }
 
 /// One sweep, netto beside it or not.
@@ -86,7 +88,8 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
                 Some(ReportedStep {
                     figure: Figure::of(&daemon.info, &sum, &truth)?,
                     way: Ways::of(&daemon.info).way("rx_softirq").to_owned(),
-                    claimed: claimed(&sum),
+                    claimed: claimed(&sum, &OwnPart::ALL),
+                    of_process: claimed(&sum, &[OwnPart::Daemon]),
                 })
             }
             None => None,
@@ -118,20 +121,14 @@ fn rates(truth: &Truth) -> Vec<f64> {
         .collect()
 }
 
-/// netto's reported share of each CPU's time; `None` if unknown.
-fn claimed(sum: &Snapshot) -> Option<Vec<f64>> {
-    let own = &sum.sections.own;
-    let own = serde_json::to_value(own).ok()?;
-    let parts = own.get("taken_ns")?.as_array()?;
-    let mut all = vec![0.0; sum.cpus.len()];
-    let mut is_known = false;
-    for part in parts.iter().filter_map(Value::as_array) {
-        is_known = true;
-        for (all, ns) in all.iter_mut().zip(part) {
-            *all += ns.as_f64()? / sum.interval_ns as f64;
-        }
-    }
-    is_known.then_some(all)
+/// The share of each CPU's time that netto reports of these parts; `None` if none is known.
+fn claimed(sum: &Snapshot, parts: &[OwnPart]) -> Option<Vec<f64>> {
+    let own = sum.sections.own.as_ref()?;
+    let known = || parts.iter().filter_map(|part| own.part_ns(*part));
+    known().next()?;
+    let of_cpu = |cpu: usize| known().map(|row| row[cpu]).sum::<u64>();
+    let ratio = |cpu| of_cpu(cpu) as f64 / sum.interval_ns as f64;
+    Some((0..sum.cpus.len()).map(ratio).collect())
 }
 
 /// What netto took of a CPU in a step: the steps that were not left over, and the packets that
@@ -168,10 +165,10 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
         "a CPU had nothing left over before anything was sent: this machine is not idle"
     );
     println!(
-        "\n| packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | \
+        "\n| packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | its process | \
          the program takes | netto's figure for it | within | RX softirq by |"
     );
-    println!("|---:|---:|---:|---:|---:|---:|---|---|");
+    println!("|---:|---:|---:|---:|---:|---:|---:|---|---|");
     let (mut dearest, mut outside, mut figures) = (f64::NEG_INFINITY, 0, 0);
     let mut costs_of_steps = Vec::new();
     for (index, rate) in RATES.iter().enumerate() {
@@ -201,22 +198,25 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
         let held = said.iter().filter(|seen| seen.figure.holds(1.0)).count();
         outside += said.len() - held;
         let first = said.first().context("netto said nothing")?;
-        let claims: Option<Vec<f64>> = said
-            .iter()
-            .map(|seen| seen.claimed.as_ref()?.get(setup.cpu).copied())
-            .collect();
+        let percent = |of: fn(&ReportedStep) -> &Option<Vec<f64>>| {
+            let shares = said
+                .iter()
+                .map(|seen| of(seen).as_ref()?.get(setup.cpu).copied());
+            let shares: Option<Vec<f64>> = shares.collect();
+            shares.map_or("–".to_owned(), |shares| {
+                format!("{:.2} %", 100.0 * mean(&shares))
+            })
+        };
         println!(
-            "| {} | {own:.2} %{} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
+            "| {} | {own:.2} %{} | {} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
             match rate {
                 0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
                 rate => rate.to_string(),
             },
             range(&costs[setup.cpu]),
             other.map_or("–".to_owned(), |other| format!("{other:.2} %")),
-            claims.map_or("–".to_owned(), |claims| format!(
-                "{:.2} %",
-                100.0 * mean(&claims)
-            )),
+            percent(|seen| &seen.claimed),
+            percent(|seen| &seen.of_process),
             100.0 * first.figure.truth,
             100.0 * first.figure.by_netto,
             100.0 * first.figure.low,
