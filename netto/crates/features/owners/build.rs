@@ -7,7 +7,7 @@ use netto_bpf_build::{Abi, Constant, Record, base, compile};
 
 /// A tag and the ends of a flow, as samples have, and a time.
 const CHARGE_WORDS: usize = base::SAMPLE_TAG_WORDS + base::ENDS_WORDS + 1;
-const CHARGE_PLACES: usize = 128;
+const CHARGE_PLACES: usize = 512;
 
 const CONSTANTS: &[Constant] = &[
     Constant {
