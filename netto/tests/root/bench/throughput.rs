@@ -11,8 +11,11 @@ const SECONDS: u32 = 2;
 const LOADS: [(&str, &str); 2] = [("bulk", ""), ("small", "-l 512 -N")];
 
 /// The program beside the load: its name in figures, and how often netto samples; without, none runs.
-const BESIDE: [(&str, Option<u64>); 3] =
-    [("none", None), ("1khz", Some(1_000)), ("10khz", Some(10_000))];
+const BESIDE: [(&str, Option<u64>); 3] = [
+    ("none", None),
+    ("1khz", Some(1_000)),
+    ("10khz", Some(10_000)),
+];
 
 /// Measures.
 pub fn measure(options: &Options) -> Result<()> {
