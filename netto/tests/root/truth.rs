@@ -294,10 +294,18 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         true_ns / 1e9,
         most_ns / 1e9
     );
-    let own = sum.sections.own.as_ref().context("netto's own cost is unknown")?;
+    let own = sum
+        .sections
+        .own
+        .as_ref()
+        .context("netto's own cost is unknown")?;
     for part in OwnPart::ALL {
-        let cpus_ns = own.part_ns(part).unwrap_or_default().iter();
-        let ratios = cpus_ns.map(|ns| *ns as f64 / sum.interval_ns as f64 * 100.0);
+        let Some(cpus_ns) = own.part_ns(part) else {
+            continue;
+        };
+        let ratios = cpus_ns
+            .iter()
+            .map(|ns| *ns as f64 / sum.interval_ns as f64 * 100.0);
         println!("{} {:.3?} %", part.slug(), ratios.collect::<Vec<_>>());
     }
     let off = if asked.is_alone {

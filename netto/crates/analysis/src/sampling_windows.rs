@@ -11,9 +11,9 @@ const PERIOD_NS: u64 = 1_000_000_000;
 /// Longest such time on account of what interrupts cost beyond their own: a load that changes must not
 /// change unseen, however small the budget is.
 const RAREST_NS: f64 = 4e9;
-/// What samples may take of a window, relative to its probes: these tell whose the time is, samples
-/// only which parts of it. On a CPU that does nothing but networking a sample costs as much as a thousand
-/// runs of a probe, so more samples would mean much shorter windows.
+/// What samples may take of a window, relative to its probes. Probes tell whose the time of RX softirqs is;
+/// samples tell which parts of it. On a CPU that does nothing but networking a sample costs as much as
+/// thousands of runs of a probe, so more samples would make windows much shorter.
 const SAMPLES_PART: f64 = 0.1;
 /// A load that differs from that of the last window by more than this ratio, either way, has a window
 /// soon, whatever is affordable on average.
