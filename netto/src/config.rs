@@ -10,6 +10,7 @@ use netto_feature::instruments::Feature;
 use netto_feature::values::{ListenAddress, UnixAddress};
 use netto_metrics::otlp::target::{self, Target};
 use netto_metrics::per_cpu::PerCpu;
+use netto_pipeline::attention;
 use netto_pipeline::options::FeatureOptions;
 use netto_replay::player;
 
@@ -235,6 +236,7 @@ impl From<&Config> for netto_platform::Settings {
             frequency_is_given: config.frequency_is_given,
             sampler: config.sampler,
             user_period: config.user_period,
+            most_periods: attention::most_periods(config.user_period),
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
             roots: netto_sys::system::Roots {

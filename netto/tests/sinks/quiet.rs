@@ -33,11 +33,14 @@ impl SnapshotSource for Quiet {
         self.source.next_snapshot()
     }
 
-    fn settled_periods(&mut self) -> Option<u32> {
-        self.settled
+    fn settled_periods(&mut self, is_read: bool) -> Option<u32> {
+        self.settled.filter(|_| !is_read)
     }
 
-    fn most_periods(&mut self) -> u32 {
+    fn periods(&mut self, is_read: bool) -> u32 {
+        if is_read {
+            return 1;
+        }
         self.counts.passed.fetch_add(1, Ordering::SeqCst);
         u32::MAX
     }

@@ -2,6 +2,7 @@
 //! files, no libbpf, no actors; tested with recorded bytes, without root.
 
 pub mod alternation;
+pub mod analyzer_cost;
 pub mod bias;
 pub mod budget;
 pub mod classify;

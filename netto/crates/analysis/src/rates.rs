@@ -36,6 +36,8 @@ pub struct CpuInterval {
     pub may_cost_ratio: f64,
     /// What one sample costs.
     pub sample: FeltPrice,
+    /// How many periods the next interval is to have: its samples need room.
+    pub periods: u32,
 }
 
 /// The sampling rate of a CPU.
@@ -111,7 +113,7 @@ impl Rates {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, self.unknown());
         }
-        let most_hz = self.most_hz;
+        let most_hz = (self.most_hz / u64::from(interval.periods.max(1))).max(1);
         let known = &mut self.cpus[cpu];
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
@@ -131,7 +133,8 @@ impl Rates {
         };
         let differs = (hz as f64 - known.rate.hz as f64).abs();
         let is_worth_it = differs > WORTH_A_CHANGE * known.rate.hz as f64;
-        if known.rate.is_look != is_look || is_worth_it {
+        let has_room = known.rate.hz <= most_hz;
+        if known.rate.is_look != is_look || is_worth_it || !has_room {
             known.rate = Rate { hz, is_look };
         }
         known.rate
@@ -165,6 +168,7 @@ mod tests {
                 own_ns: 2_000.0,
                 stall_ns: 0.0,
             },
+            periods: 1,
         }
     }
 
@@ -246,6 +250,20 @@ mod tests {
         rates.next(1, INTERVAL, true, dear);
         assert_eq!(rates.most_periods(250), 4);
         assert_eq!(rates.most_periods(1000), 1, "a clock still runs faster");
+    }
+
+    #[test]
+    fn samples_leave_room_for_the_periods_that_the_next_interval_is_to_have() {
+        let mut rates = Rates::new(1000);
+        let long = |periods| CpuInterval {
+            periods,
+            ..interval(0.2, 0.5)
+        };
+        assert_eq!(rates.next(0, INTERVAL, true, long(5)).hz, 200);
+        assert_eq!(rates.most_periods(0), 5);
+        assert_eq!(rates.next(0, INTERVAL, true, long(6)).hz, 166);
+        assert_eq!(rates.next(0, INTERVAL, true, long(1)).hz, 1000);
+        assert_eq!(rates.next(0, INTERVAL, true, long(u32::MAX)).hz, 1);
     }
 
     #[test]

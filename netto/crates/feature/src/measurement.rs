@@ -83,12 +83,12 @@ impl SnapshotSource for Snapshots {
         self.platform.new_info()
     }
 
-    fn settled_periods(&mut self) -> Option<u32> {
-        self.platform.settled_periods()
+    fn settled_periods(&mut self, is_read: bool) -> Option<u32> {
+        self.platform.settled_periods(is_read)
     }
 
-    fn most_periods(&mut self) -> u32 {
-        self.platform.most_periods()
+    fn periods(&mut self, is_read: bool) -> u32 {
+        self.platform.periods(is_read)
     }
 
     fn reload(&mut self, options: FeatureOptions) {

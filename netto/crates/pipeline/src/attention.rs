@@ -1,5 +1,6 @@
-//! Whether somebody reads each interval. While nobody does, several are one on a quiet host and under a
-//! steady load: most of what an interval costs does not depend on its length.
+//! Whether somebody reads each interval, and how many periods an interval has: several while nobody does, on
+//! a quiet host and under a steady load, or while each costs much. Most of what an interval costs does not
+//! depend on its length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,12 @@ const LONGEST: Duration = Duration::from_secs(4);
 /// The longest time of an interval with periods of this length.
 pub fn longest(period: Duration) -> Duration {
     period.max(LONGEST)
+}
+
+/// Most periods of one interval, with periods of this length.
+pub fn most_periods(period: Duration) -> u32 {
+    let fit = (LONGEST.as_nanos() / period.as_nanos().max(1)).clamp(1, MOST_PERIODS);
+    u32::try_from(fit).unwrap_or(u32::MAX)
 }
 
 /// Whether somebody reads each interval. Shared with all threads.
@@ -63,15 +70,15 @@ impl Attention {
 /// How many periods the interval under way has.
 #[derive(Debug)]
 pub struct Stretch {
-    most: u128,
-    periods: u128,
+    most: u32,
+    periods: u32,
 }
 
 impl Stretch {
     /// With periods of this length.
     pub fn of(period: Duration) -> Self {
         Stretch {
-            most: (LONGEST.as_nanos() / period.as_nanos().max(1)).min(MOST_PERIODS),
+            most: most_periods(period),
             periods: 0,
         }
     }
@@ -79,23 +86,16 @@ impl Stretch {
     /// After how many periods to look again. `settled_periods`: those of the interval that begins now, if
     /// its source knows them; an interval under way is looked at after each period.
     pub fn pause(&self, settled_periods: Option<u32>) -> u32 {
-        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
         settled_periods
             .filter(|_| self.periods == 0)
-            .map_or(1, |periods| periods.min(most).max(1))
+            .map_or(1, |periods| periods.clamp(1, self.most))
     }
 
-    /// After some periods: whether the interval goes on. `most_periods`: how many it may have, as far as
-    /// the source is concerned.
-    pub fn goes_on(
-        &mut self,
-        passed: u32,
-        is_read: bool,
-        most_periods: impl FnOnce() -> u32,
-    ) -> bool {
-        self.periods += u128::from(passed);
-        let has_room = |most: u128| self.periods < most;
-        let goes_on = !is_read && has_room(self.most) && has_room(most_periods().into());
+    /// After some periods: whether the interval goes on. `periods`: how many its source wants it to have.
+    pub fn goes_on(&mut self, passed: u32, periods: impl FnOnce() -> u32) -> bool {
+        self.periods = self.periods.saturating_add(passed);
+        let has_room = |most: u32| self.periods < most;
+        let goes_on = has_room(self.most) && has_room(periods());
         if !goes_on {
             self.periods = 0;
         }
@@ -109,12 +109,12 @@ mod tests {
 
     use super::*;
 
-    const QUIET: (bool, u32) = (false, u32::MAX);
+    const QUIET: u32 = u32::MAX;
 
-    fn ends(period_ms: u64, periods: &[(bool, u32)]) -> Vec<bool> {
+    fn ends(period_ms: u64, wanted: &[u32]) -> Vec<bool> {
         let mut stretch = Stretch::of(Duration::from_millis(period_ms));
-        let ends = |&(is_read, most): &_| !stretch.goes_on(1, is_read, || most);
-        periods.iter().map(ends).collect()
+        let ends = |&wanted: &_| !stretch.goes_on(1, || wanted);
+        wanted.iter().map(ends).collect()
     }
 
     /// Which of 16 quiet periods end an interval.
@@ -124,20 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn quiet_periods_that_nobody_reads_are_one_interval_and_others_are_one_each() {
-        let (read, busy) = ((true, u32::MAX), (false, 1));
+    fn an_interval_ends_with_the_first_period_after_which_its_source_wants_no_more() {
         let (no, yes) = (false, true);
-        let periods = [QUIET, read, QUIET, QUIET, busy, busy, read, QUIET];
-        assert_eq!(ends(500, &periods), [no, yes, no, no, yes, yes, yes, no]);
+        let wanted = [QUIET, 1, QUIET, QUIET, 1, 1, 1, QUIET];
+        assert_eq!(ends(500, &wanted), [no, yes, no, no, yes, yes, yes, no]);
     }
 
     #[test]
-    fn a_steady_load_has_intervals_of_as_many_periods_as_its_source_allows() {
+    fn intervals_have_as_many_periods_as_their_source_wants() {
         let (no, yes) = (false, true);
-        let steady = (false, 3);
-        assert_eq!(ends(500, &[steady; 7]), [no, no, yes, no, no, yes, no]);
-        assert_eq!(ends(500, &[steady, steady, (false, 1)]), [no, no, yes]);
-        assert_eq!(ends(2_500, &[steady; 2]), [yes, yes]);
+        assert_eq!(ends(500, &[3; 7]), [no, no, yes, no, no, yes, no]);
+        assert_eq!(ends(500, &[3, 3, 1]), [no, no, yes]);
+        assert_eq!(ends(2_500, &[3; 2]), [yes, yes]);
     }
 
     #[test]
@@ -149,8 +147,8 @@ mod tests {
             [None, Some(0)].map(|settled| stretch.pause(settled)),
             [1; 2]
         );
-        assert!(!stretch.goes_on(6, false, || 6));
-        assert!(stretch.goes_on(2, false, || 6));
+        assert!(!stretch.goes_on(6, || 6));
+        assert!(stretch.goes_on(2, || 6));
         assert_eq!(stretch.pause(Some(6)), 1, "somebody asked after two");
         let long = Stretch::of(Duration::from_secs(60));
         assert_eq!(long.pause(Some(6)), 1);

@@ -51,14 +51,15 @@ pub trait SnapshotSource: Send + 'static {
         })
     }
 
-    /// How many periods the coming interval has if nobody reads it, whatever happens until then; `None`
-    /// if the source must be asked after each.
-    fn settled_periods(&mut self) -> Option<u32> {
+    /// How many periods the coming interval has, whatever happens until then; `None` if the source must be
+    /// asked after each. `is_read`: whether somebody takes each interval.
+    fn settled_periods(&mut self, _is_read: bool) -> Option<u32> {
         None
     }
 
-    /// How many periods the interval under way may have, by what has happened since the last step.
-    fn most_periods(&mut self) -> u32 {
+    /// How many periods the interval under way has, by what has happened since the last step. `is_read`:
+    /// whether somebody takes each interval, or waits for this one.
+    fn periods(&mut self, _is_read: bool) -> u32 {
         1
     }
 
@@ -109,12 +110,12 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_step()
     }
 
-    fn settled_periods(&mut self) -> Option<u32> {
-        (**self).settled_periods()
+    fn settled_periods(&mut self, is_read: bool) -> Option<u32> {
+        (**self).settled_periods(is_read)
     }
 
-    fn most_periods(&mut self) -> u32 {
-        (**self).most_periods()
+    fn periods(&mut self, is_read: bool) -> u32 {
+        (**self).periods(is_read)
     }
 
     fn reload(&mut self, options: FeatureOptions) {
@@ -229,14 +230,12 @@ impl TraceAnalyzer {
         let is_read = self.attention.take();
         let goes_on = self
             .stretch
-            .goes_on(pause.periods, is_read, || self.source.most_periods());
+            .goes_on(pause.periods, || self.source.periods(is_read));
         if !goes_on && !self.end_interval(ctx) {
             return;
         }
-        let settled_periods = match self.attention.is_followed() {
-            true => None,
-            false => self.source.settled_periods(),
-        };
+        let is_followed = self.attention.is_followed();
+        let settled_periods = self.source.settled_periods(is_followed);
         let periods = self.stretch.pause(settled_periods);
         let mut until = pause.until + periods * self.period;
         let now = Instant::now();

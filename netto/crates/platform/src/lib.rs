@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, Owner, ProbeInfo};
 
+use netto_analysis::analyzer_cost::AnalyzerCost;
 use netto_analysis::classify::Classifier;
 use netto_analysis::groups::GroupSet;
 use netto_analysis::kernel_counts::context_switches;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub sampler: RequestedSampler,
     /// Length of an interval.
     pub user_period: Duration,
+    /// Most periods of one interval.
+    pub most_periods: u32,
     /// The requested method.
     pub method: RequestedMethod,
     /// Limit of netto's own cost, as a share of each CPU's time.
@@ -254,6 +257,7 @@ impl Platform {
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
+            AnalyzerCost::new(settings.user_period, settings.most_periods),
             frequency_hz,
             &plan,
             may_go,
@@ -296,16 +300,17 @@ impl Platform {
         Ok((platform, session))
     }
 
-    /// How many periods the coming interval has if nobody reads it; `None` where the load must be looked at
-    /// after each period, since a change could make the interval cost too much.
-    pub fn settled_periods(&self) -> Option<u32> {
-        self.overhead.settled_periods(&self.readers)
+    /// How many periods the coming interval has, by whether somebody takes each; `None` where the load must
+    /// be looked at after each period, since a change could make the interval cost too much.
+    pub fn settled_periods(&self, is_read: bool) -> Option<u32> {
+        self.overhead.settled_periods(is_read, &self.readers)
     }
 
-    /// How many periods the interval under way may have, by what has happened since its begin.
-    pub fn most_periods(&self) -> u32 {
+    /// How many periods the interval under way has, by whether somebody reads it and by what has happened
+    /// since its begin.
+    pub fn periods(&self, is_read: bool) -> u32 {
         let interval_ns = system::monotonic_ns().saturating_sub(self.previous_ns);
-        self.overhead.most_periods(interval_ns, &self.readers)
+        self.overhead.periods(is_read, interval_ns, &self.readers)
     }
 
     /// Ends an interval.

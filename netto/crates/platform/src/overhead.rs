@@ -11,6 +11,7 @@ use self::groups::{Groups, Registered};
 pub use self::groups::{Limit, ProbeGroup, RegisteredGroup};
 pub use self::taken::Taken;
 use super::process::Process;
+use netto_analysis::analyzer_cost::AnalyzerCost;
 use netto_analysis::bias::Bias;
 use netto_analysis::budget::{Budget, GroupCosts};
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
@@ -104,6 +105,7 @@ pub struct Overhead {
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
     process: Process,
+    analyzer_cost: AnalyzerCost,
     /// Chooses the beginning of each sampling window.
     random: SplitMix64,
     /// What an interrupt of perf's clock takes, if that is known.
@@ -150,6 +152,7 @@ impl Overhead {
     /// them.
     pub(super) fn new(
         max_overhead_ratio: f64,
+        analyzer_cost: AnalyzerCost,
         frequency_hz: u64,
         plan: &Plan,
         may_go: bool,
@@ -204,6 +207,7 @@ impl Overhead {
             met: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
+            analyzer_cost,
             random: SplitMix64(system::monotonic_ns()),
             timer_ns: readers
                 .timer_cost
@@ -398,12 +402,12 @@ impl Overhead {
         self.rates.of(cpu).is_look
     }
 
-    /// How many periods the coming interval has if nobody reads it, where a change of the load need not
-    /// end it: no probe of softirqs, sockets or owners is attached outside of windows, and samples are as few
-    /// as on a CPU that does nothing but networking. Else `None`.
+    /// How many periods the coming interval has, where a change of the load need not end it: no probe of
+    /// softirqs, sockets or owners is attached outside of windows, and samples are as few as on a CPU that
+    /// does nothing but networking. Else `None`.
     ///
     /// Groups with a limit of their own (`Limit::Windows`) are judged when an interval ends, settled or not.
-    pub(super) fn settled_periods(&self, readers: &Readers) -> Option<u32> {
+    pub(super) fn settled_periods(&self, is_read: bool, readers: &Readers) -> Option<u32> {
         let has_own_limit = |group| {
             let own = self.groups.of(group);
             own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
@@ -415,20 +419,34 @@ impl Overhead {
         let running_hz = running_hz(readers);
         let are_few =
             running_hz <= FEWEST_HZ || running_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
-        let most = self.rates.most_periods(running_hz);
+        let most = self.most_periods(is_read, running_hz);
         (most > 1 && are_few).then_some(most)
     }
 
-    /// How many periods the interval under way may have.
-    pub(super) fn most_periods(&self, interval_ns: u64, readers: &Readers) -> u32 {
-        if self.is_quiet(interval_ns, readers) {
+    /// How many periods the interval under way has: if somebody reads it, as few as the analyzer's part of
+    /// the budget allows.
+    pub(super) fn periods(&self, is_read: bool, interval_ns: u64, readers: &Readers) -> u32 {
+        if !is_read && self.is_quiet(interval_ns, readers) {
             return u32::MAX;
         }
-        let most = self.rates.most_periods(running_hz(readers));
+        let most = self.most_periods(is_read, running_hz(readers));
         match most > 1 && self.is_steady(interval_ns, readers) {
             true => most,
             false => 1,
         }
+    }
+
+    /// How many periods an interval of a steady load has.
+    fn most_periods(&self, is_read: bool, running_hz: u64) -> u32 {
+        let most = self.rates.most_periods(running_hz);
+        match is_read {
+            true => most.min(self.fewest_periods()),
+            false => most,
+        }
+    }
+
+    fn fewest_periods(&self) -> u32 {
+        self.analyzer_cost.fewest_periods(self.max_overhead_ratio)
     }
 
     /// Whether no CPU has noticeably more events than in the last interval.
@@ -615,6 +633,7 @@ impl Overhead {
         let spent = self.process.go_on();
         let all_ns = spent.user_ns + spent.system_ns;
         let own_ns = spent.thread_ns;
+        self.analyzer_cost.learn(findings.interval_ns, own_ns);
         let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
         let here = system::current_cpu();
         let daemon = findings.cpus.iter().map(|&cpu| {
@@ -828,6 +847,7 @@ impl Overhead {
                 busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
                 sample: self.prices.felt_sample(),
+                periods: self.fewest_periods(),
             };
             let rate = self
                 .rates
