@@ -236,7 +236,7 @@ impl From<&Config> for netto_platform::Settings {
             frequency_is_given: config.frequency_is_given,
             sampler: config.sampler,
             user_period: config.user_period,
-            most_periods: attention::most_periods(config.user_period),
+            most_read_periods: attention::most_read_periods(config.user_period),
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
             roots: netto_sys::system::Roots {

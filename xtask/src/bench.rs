@@ -104,7 +104,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn measure(&self, benchmark: Benchmark, measured: &mut Measured) -> Result<()> {
         let Options { rounds, sweeps, .. } = self.options;
-        let sweep = format!("sweep --step 4 --rounds {sweeps}");
+        let sweep = format!("sweep --step 6 --rounds {sweeps}");
         match benchmark {
             Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => {
                 self.here(&self.pairs_of(benchmark), measured)?;

@@ -32,7 +32,8 @@ const STEPS: [u64; 7] = [300, 3_000, 20_000, 0, 20_000, 3_000, 300];
 const STEPS_OF_FEW_SAMPLES: [u64; 4] = [3_000, 20_000, 3_000, 3_000];
 const PACE: Pace = Pace {
     settle: Duration::from_millis(700),
-    measured: Duration::from_millis(2500),
+    // Two intervals, which have up to two seconds.
+    measured: Duration::from_millis(4200),
 };
 /// By how many half-widths of its 95 % interval a figure may be off: six standard deviations,
 /// as for each of many steps.

@@ -27,6 +27,9 @@ const IN_A_ROW: f64 = 1.0 / 7.0;
 const PART_OF_NEW: f64 = 0.5;
 /// Number of calls over which the mean duration is remembered, so that it follows the load.
 const REMEMBERED_CALLS: f64 = 1e6;
+/// What is kept of it in an interval with windows, and of how many events at most: windows have few, and
+/// another load may have come since all were counted.
+const KEPT_BESIDE_WINDOWS: (f64, f64) = (0.8, 100.0);
 
 /// Prices, nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,6 +206,15 @@ impl Habits {
         }
     }
 
+    /// Learns from the events that windows of an interval have counted on all CPUs, and the time in them.
+    pub fn learn_in_windows(&mut self, group: Group, events: u64, time_ns: f64) {
+        let (all_ns, all) = &mut self.calls[group.index()];
+        let (part, most) = KEPT_BESIDE_WINDOWS;
+        let kept = part.min(most / all.max(1.0));
+        *all_ns = kept * *all_ns + time_ns;
+        *all = kept * *all + events as f64;
+    }
+
     /// The estimated number of events of this group, from sampled time or from the host's counts.
     pub fn guess(&self, cpu: usize, group: Group, time_ns: u64, host_switches: Option<u64>) -> u64 {
         if group == Group::Switches {
@@ -239,6 +251,27 @@ mod tests {
         assert!((prices.event_ns[SENDS.index()] - 500.0).abs() < 1.0);
         assert!((prices.of_sample_ns() - 1_000.0 - TIMER_NS).abs() < 1.0);
         assert_eq!(prices.event_ns[SWITCHES.index()], PROBE_NS);
+    }
+
+    #[test]
+    fn windows_tell_how_many_events_another_load_has_for_its_time() {
+        let group = Group::Registered(0);
+        let mut habits = Habits::default();
+        let (mut flood, mut time_ns) = ([None; GROUPS], [0; GROUPS]);
+        (flood[group.index()], time_ns[group.index()]) = (Some(900_000), 900_000_000);
+        habits.learn(0, &flood, &time_ns, GroupSet::NONE.with(group));
+        let guess = |habits: &Habits| habits.guess(0, group, 1_000_000, None);
+        assert_eq!(guess(&habits), 1_000);
+        // Twenty packets a second, each of 10 µs, of which windows meet a hundredth.
+        for _ in 0..30 {
+            habits.learn_in_windows(group, 1, 10_000.0);
+        }
+        assert!((95..=120).contains(&guess(&habits)), "{}", guess(&habits));
+        // None tells nothing else.
+        for _ in 0..5 {
+            habits.learn_in_windows(group, 0, 0.0);
+        }
+        assert!((95..=120).contains(&guess(&habits)), "{}", guess(&habits));
     }
 
     #[test]

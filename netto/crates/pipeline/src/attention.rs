@@ -18,9 +18,14 @@ pub fn longest(period: Duration) -> Duration {
 }
 
 /// Most periods of one interval, with periods of this length.
-pub fn most_periods(period: Duration) -> u32 {
+fn most_periods(period: Duration) -> u32 {
     let fit = (LONGEST.as_nanos() / period.as_nanos().max(1)).clamp(1, MOST_PERIODS);
     u32::try_from(fit).unwrap_or(u32::MAX)
+}
+
+/// Most periods of an interval that somebody reads: half as many.
+pub fn most_read_periods(period: Duration) -> u32 {
+    (most_periods(period) / 2).max(1)
 }
 
 /// Whether somebody reads each interval. Shared with all threads.

@@ -58,8 +58,8 @@ pub struct Settings {
     pub sampler: RequestedSampler,
     /// Length of an interval.
     pub user_period: Duration,
-    /// Most periods of one interval.
-    pub most_periods: u32,
+    /// Most periods of an interval that somebody reads.
+    pub most_read_periods: u32,
     /// The requested method.
     pub method: RequestedMethod,
     /// Limit of netto's own cost, as a share of each CPU's time.
@@ -257,7 +257,7 @@ impl Platform {
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
-            AnalyzerCost::new(settings.user_period, settings.most_periods),
+            AnalyzerCost::new(settings.user_period, settings.most_read_periods),
             frequency_hz,
             &plan,
             may_go,

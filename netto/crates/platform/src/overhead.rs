@@ -516,6 +516,7 @@ impl Overhead {
         self.events_hz.resize(readers.possible_cpus, 0.0);
         let mut costs = Vec::with_capacity(findings.cpus.len());
         self.softirqs.timed.clear();
+        self.learn_in_windows(findings);
         for (column, &cpu) in findings.cpus.iter().enumerate() {
             let cpu = cpu as usize;
             let before = self.previous.get(cpu).copied().unwrap_or_default();
@@ -542,6 +543,29 @@ impl Overhead {
             costs.push(of_cpu);
         }
         costs
+    }
+
+    /// Learns how many events of a group that is only attached in windows there are for each time in which
+    /// they are met.
+    fn learn_in_windows(&mut self, findings: &IntervalFindings<'_>) {
+        for own in self.groups.iter() {
+            let Limit::Budget { met_in } = own.declared.limit else {
+                continue;
+            };
+            let row = findings
+                .sources_ns
+                .iter()
+                .find(|(source, _)| *source == met_in);
+            let (Some((_, row)), Some(counted)) = (row, &own.counted) else {
+                continue;
+            };
+            if own.attached_ns > 0 && !self.timed.has(own.group) {
+                let part = own.attached_ns as f64 / self.interval_ns.max(1) as f64;
+                let time_ns = part.min(1.0) * row.iter().sum::<u64>() as f64;
+                let events = counted.iter().sum();
+                self.habits.learn_in_windows(own.group, events, time_ns);
+            }
+        }
     }
 
     /// For each group, the CPU time from which its events can be estimated.
