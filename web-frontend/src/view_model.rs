@@ -182,6 +182,15 @@ impl Status {
 }
 
 /// The state of the measurement, in short statements.
+/// How often there is an interval; one may have several periods.
+fn every(period_ms: u64, interval_ns: u64) -> String {
+    let period = format::count(period_ms);
+    match (interval_ns + period_ms * 500_000) / (period_ms * 1_000_000).max(1) {
+        0 | 1 => format!("every {period} ms"),
+        periods => format!("every {periods} × {period} ms"),
+    }
+}
+
 pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
     let lost: u64 = snapshot.cost().stacks_lost.iter().sum();
@@ -200,7 +209,7 @@ pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> V
             "sampling at up to {} Hz",
             format::count(info.frequency_hz)
         )),
-        Status::quiet(format!("every {} ms", format::count(info.user_period_ms))),
+        Status::quiet(every(info.user_period_ms, snapshot.interval_ns)),
         Status::quiet(format!("{} stacks taken", format::count(taken))),
     ]);
     statements.push(if lost > 0 {

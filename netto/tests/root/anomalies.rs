@@ -40,6 +40,8 @@ const DATAGRAMS: u16 = 6003;
 const FILE_BYTES: usize = 40 << 20;
 /// The length of an interval, seconds.
 const INTERVAL: f64 = 0.5;
+/// With a budget, intervals of a debug build have several periods.
+const UNLIMITED: &str = "--max-overhead=100";
 /// What is made may take so long to be there, seconds.
 const MAKING: f64 = 0.2;
 /// How long what is made lasts.
@@ -168,7 +170,7 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
     let left_v4 = IpAddr::from([10, 77, 1, 1]);
     let sink = agent(left, &["tcp-sink", &at(left_v4, SINK)])?;
     let writer = agent(right, &["tcp-writes", &at(left_v4, SINK), "1000", "400"])?;
-    let netto = Inside::start(right, &["--health"])?;
+    let netto = Inside::start(right, &["--health", UNLIMITED])?;
     netto.knows_what_is_usual(&["tcp-retransmits", "accept-queue-overflows", "packet-drops"])?;
 
     netto.is_told("tcp-retransmits", || {
@@ -220,7 +222,8 @@ fn those_of_disks_are_told_once_begin_within_two_intervals_and_end() -> Result<(
     let limit = Limit::new("reader", &disk)?;
     let here = Namespace::new()?;
     // What ends first stands last.
-    let netto = Inside::start(&here, &["--health", "--score-devices", &disk.name])?;
+    let options = ["--health", "--score-devices", &disk.name, UNLIMITED];
+    let netto = Inside::start(&here, &options)?;
     let cached = agent(&here, &["reads-file", file, "cached", "500"])?;
     let direct = agent(&here, &["reads-file", file, "direct", "100"])?;
     limit.take(direct.pid())?;

@@ -279,3 +279,10 @@ fn the_third_bar_follows_the_event_that_takes_clearly_more() {
     fixture::cost(&mut snapshot).components[sends] = Some(vec![130 * MS, 0]);
     assert_eq!(lead(&snapshot, "rx_softirq"), "tx_syscall");
 }
+
+#[test]
+fn an_interval_of_several_periods_says_so() {
+    assert_eq!(every(500, 501 * MS), "every 500 ms");
+    assert_eq!(every(500, 2_000 * MS), "every 4 × 500 ms");
+    assert_eq!(every(1_000, 120 * MS), "every 1,000 ms");
+}
