@@ -284,5 +284,5 @@ fn the_third_bar_follows_the_event_that_takes_clearly_more() {
 fn an_interval_of_several_periods_says_so() {
     assert_eq!(every(500, 501 * MS), "every 500 ms");
     assert_eq!(every(500, 2_000 * MS), "every 4 × 500 ms");
-    assert_eq!(every(1_000, 120 * MS), "every 1,000 ms");
+    assert_eq!(every(1_000, 120 * MS), "every 1\u{202f}000 ms");
 }
