@@ -181,7 +181,6 @@ impl Status {
     }
 }
 
-/// The state of the measurement, in short statements.
 /// How often there is an interval; one may have several periods.
 fn every(period_ms: u64, interval_ns: u64) -> String {
     let period = format::count(period_ms);
@@ -191,6 +190,7 @@ fn every(period_ms: u64, interval_ns: u64) -> String {
     }
 }
 
+/// The state of the measurement, in short statements.
 pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
     let lost: u64 = snapshot.cost().stacks_lost.iter().sum();
