@@ -1,8 +1,8 @@
 //! How long intervals must be for what netto's process does at the end of each to stay in its part of the
 //! budget. Pure.
 //!
-//! The analyzer's thread is taken for all: windows, log and collector take about twice as much again for each
-//! interval. What clients ask for has no part in it, so that none makes intervals longer.
+//! Only the analyzer's thread is measured; windows, log and collector take about twice as much again for each
+//! interval. Requests of clients run on other threads, so that no client makes intervals longer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 const ANALYZER_PART: f64 = 0.15;
 /// The weight of the last interval in the mean.
 const WEIGHT: f64 = 0.25;
-/// Time after the start that tells nothing: symbols are read in it, nanoseconds.
+/// Time after the start that is left out, nanoseconds: symbols are read in it.
 const START_NS: u64 = 10_000_000_000;
 
 /// What the analyzer's thread takes in an interval, in the mean of the last ones.
@@ -41,8 +41,8 @@ impl AnalyzerCost {
         }
     }
 
-    /// The fewest periods of an interval in which the thread keeps to its part, as far as an interval may
-    /// be long.
+    /// The fewest periods of an interval in which the thread keeps to its part, up to the most that an
+    /// interval may have.
     pub fn fewest_periods(&self, max_overhead_ratio: f64) -> u32 {
         let may_ns = ANALYZER_PART * max_overhead_ratio * self.period_ns;
         let periods = (self.mean_ns / may_ns.max(1.0)).ceil() as u32;

@@ -1,6 +1,6 @@
-//! Whether somebody reads each interval, and how many periods an interval has: several while nobody does, on
-//! a quiet host and under a steady load, or while each costs much. Most of what an interval costs does not
-//! depend on its length.
+//! Whether somebody reads each interval, and how many periods an interval has. It has several while nobody
+//! reads it, on a quiet host or under a steady load, and where its work would otherwise cost too much. Most
+//! of what an interval costs does not depend on its length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -63,6 +63,15 @@ pub struct IntervalFindings<'a> {
     pub busy_ratio: Option<&'a [f64]>,
 }
 
+impl IntervalFindings<'_> {
+    /// CPU time of a source, by column, if it was timed.
+    fn source_ns(&self, wanted: Source) -> Option<&[u64]> {
+        let mut rows = self.sources_ns.iter();
+        rows.find(|(source, _)| *source == wanted)
+            .map(|(_, row)| *row)
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Overhead {
@@ -552,11 +561,7 @@ impl Overhead {
             let Limit::Budget { met_in } = own.declared.limit else {
                 continue;
             };
-            let row = findings
-                .sources_ns
-                .iter()
-                .find(|(source, _)| *source == met_in);
-            let (Some((_, row)), Some(counted)) = (row, &own.counted) else {
+            let (Some(row), Some(counted)) = (findings.source_ns(met_in), &own.counted) else {
                 continue;
             };
             if own.attached_ns > 0 && !self.timed.has(own.group) {
@@ -579,8 +584,8 @@ impl Overhead {
                 Limit::Windows { .. } | Limit::Sampling => None,
             });
         for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
-            let row = findings.sources_ns.iter().find(|(own, _)| *own == wanted);
-            time_ns[group.index()] = row.map_or(0, |(_, row)| row[column]);
+            let row = findings.source_ns(wanted);
+            time_ns[group.index()] = row.map_or(0, |row| row[column]);
         }
         time_ns
     }
