@@ -6,7 +6,8 @@
  * until no program uses the first any more, and empties that one.
  */
 #include "kernel.h"
-#include "parse.h"
+#include "flows_abi.h"
+#include "packet.h"
 
 #define XDP_PASS 2
 #define TCX_NEXT -1
@@ -34,7 +35,7 @@ const volatile __u64 netto_flows_inner = 0;
 struct flows_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before load */
-	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
+	__uint(key_size, __builtin_offsetof(struct netto_packet, ip_bytes));
 	/* Without what fills up a cache line: no two CPUs write to one flow. */
 	__uint(value_size, __builtin_offsetof(struct netto_flow, end));
 };
@@ -54,7 +55,7 @@ struct {
 struct flows_prefixes {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before load */
-	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
+	__uint(key_size, __builtin_offsetof(struct netto_packet, ip_bytes));
 	__uint(value_size, __builtin_offsetof(struct netto_flow_prefix, end));
 };
 struct flows_prefixes flows_ends_one SEC(".maps"), flows_ends_two SEC(".maps"),
@@ -135,7 +136,7 @@ static __always_inline void flows_set_full(struct netto_flows_control *control, 
 	__sync_fetch_and_or(&control->full[number & 1], 1ULL << form);
 }
 
-static __always_inline void flows_update(struct netto_flow *flow, const struct netto_flow_packet *packet,
+static __always_inline void flows_update(struct netto_flow *flow, const struct netto_packet *packet,
 					 __u64 packets, __u64 bytes, __u64 now)
 {
 	flows_add(&flow->packets, &flow->bytes, packets, bytes);
@@ -151,7 +152,7 @@ static __always_inline void flows_update(struct netto_flow *flow, const struct n
  * emptied: each search for room takes long.
  */
 static __always_inline bool flows_record(struct netto_flows_control *control,
-					 const struct netto_flow_packet *packet, __u64 packets,
+					 const struct netto_packet *packet, __u64 packets,
 					 __u64 bytes, __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), ttl = 1ULL << (packet->ttl & 63);
@@ -197,13 +198,13 @@ static __always_inline bool flows_record(struct netto_flows_control *control,
 }
 
 /* A number of 8 bits by which flows of a prefix are told from each other. */
-static __always_inline __u32 flows_class(const struct netto_flow_packet *packet)
+static __always_inline __u32 flows_class(const struct netto_packet *packet)
 {
 	__u64 mixed = packet->source[0] ^ packet->destination[0] << 1;
 
 	mixed = (mixed ^ packet->source[1]) * 0x9e3779b97f4a7c15ULL;
 	mixed = (mixed ^ mixed >> 29 ^ packet->destination[1]) * 0xbf58476d1ce4e5b9ULL;
-	mixed = (mixed ^ mixed >> 32 ^ (packet->talk & FLOWS_OF_FIRST_FRAGMENT)) *
+	mixed = (mixed ^ mixed >> 32 ^ (packet->talk & PACKET_PORTS_AND_PROTOCOL)) *
 		0x94d049bb133111ebULL;
 	return mixed >> 56;
 }
@@ -223,7 +224,7 @@ static __always_inline void flows_mask(__u64 *address, bool is_ipv4)
 static __always_inline void flows_clear(__u64 *address, bool is_ipv4)
 {
 	address[0] = 0;
-	address[1] = is_ipv4 ? FLOWS_MAPPED : 0;
+	address[1] = is_ipv4 ? PACKET_MAPPED : 0;
 }
 
 /*
@@ -232,7 +233,7 @@ static __always_inline void flows_clear(__u64 *address, bool is_ipv4)
  * many destinations. Returns whether there is room in one of these.
  */
 static __noinline bool flows_aggregate(struct netto_flows_control *control,
-				       struct netto_flow_packet *packet, __u64 packets, __u64 bytes,
+				       struct netto_packet *packet, __u64 packets, __u64 bytes,
 				       __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), prefix[2];
@@ -242,7 +243,7 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 	if (!control || !packet)
 		return false;
 	class = flows_class(packet);
-	is_ipv4 = (packet->talk >> 40 & NETTO_FLOWS_VERSIONS) == 4;
+	is_ipv4 = (packet->talk >> 40 & NETTO_PACKET_VERSIONS) == 4;
 	packet->talk &= ~0xffffffffULL;
 	flows_mask(packet->source, is_ipv4);
 	__builtin_memcpy(prefix, packet->source, sizeof(prefix));
@@ -281,23 +282,34 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 	return false;
 }
 
+static __always_inline void flows_fragment(const struct netto_packet *packet,
+					   struct netto_flow_fragment *fragment)
+{
+	fragment->source[0] = packet->source[0];
+	fragment->source[1] = packet->source[1];
+	fragment->destination[0] = packet->destination[0];
+	fragment->destination[1] = packet->destination[1];
+	fragment->id = packet->fragment_id;
+	fragment->place = packet->place;
+}
+
 /* Gives later fragments the ports of the first. */
-static __always_inline void flows_join(struct netto_flow_packet *packet)
+static __always_inline void flows_join(struct netto_packet *packet)
 {
 	struct netto_flow_fragment fragment;
-	__u64 talk = packet->talk & FLOWS_OF_FIRST_FRAGMENT, *first;
+	__u64 talk = packet->talk & PACKET_PORTS_AND_PROTOCOL, *first;
 
 	flows_fragment(packet, &fragment);
-	if (packet->fragment == NETTO_FLOWS_FIRST_FRAGMENT) {
+	if (packet->fragment == NETTO_PACKET_FIRST_FRAGMENT) {
 		bpf_map_update_elem(&flows_fragments, &fragment, &talk, 0);
 		return;
 	}
 	first = bpf_map_lookup_elem(&flows_fragments, &fragment);
 	if (first)
-		packet->talk = (packet->talk & ~FLOWS_OF_FIRST_FRAGMENT) | *first;
+		packet->talk = (packet->talk & ~PACKET_PORTS_AND_PROTOCOL) | *first;
 }
 
-static __always_inline void flows_see(int outcome, struct netto_flow_packet *packet, __u32 interface,
+static __always_inline void flows_see(int outcome, struct netto_packet *packet, __u32 interface,
 				      __u64 direction, __u32 frame_bytes, __u64 segments)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), number, set;
@@ -315,11 +327,11 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 	totals = bpf_map_lookup_elem(&flows_totals, &set);
 	if (!totals)
 		return;
-	if (outcome == NETTO_FLOWS_MALFORMED) {
+	if (outcome == NETTO_PACKET_MALFORMED) {
 		flows_add(&totals->malformed_packets, &totals->malformed_bytes, 1, frame_bytes);
 		return;
 	}
-	if (outcome == NETTO_FLOWS_OTHER) {
+	if (outcome == NETTO_PACKET_OTHER) {
 		flows_add(&totals->other_packets, &totals->other_bytes, 1, frame_bytes);
 		return;
 	}
@@ -345,14 +357,14 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 #define FLOWS_FURTHEST 1023
 
 static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u32 offset, __u32 left,
-					   struct netto_flow_packet *packet)
+					   struct netto_packet *packet)
 {
-	struct flows_cursor cursor = { .at = at, .end = end, .left = left };
+	struct packet_cursor cursor = { .at = at, .end = end, .left = left };
 
 	if (!packet || offset > FLOWS_FURTHEST)
-		return NETTO_FLOWS_PARSED;
+		return NETTO_PACKET_PARSED;
 	cursor.at += offset;
-	return flows_within(&cursor, packet);
+	return packet_within(&cursor, packet);
 }
 
 /*
@@ -360,7 +372,7 @@ static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u3
  * and not for each way through the outer headers: hence not static.
  */
 __noinline int netto_flows_within_xdp(struct xdp_md *context, __u32 offset, __u32 left,
-				      struct netto_flow_packet *packet)
+				      struct netto_packet *packet)
 {
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
 
@@ -368,7 +380,7 @@ __noinline int netto_flows_within_xdp(struct xdp_md *context, __u32 offset, __u3
 }
 
 __noinline int netto_flows_within_skb(struct __sk_buff *skb, __u32 offset, __u32 left,
-				      struct netto_flow_packet *packet)
+				      struct netto_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 
@@ -380,43 +392,43 @@ int netto_flows_xdp(struct xdp_md *context)
 {
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
 	__u32 bytes = end - at;
-	struct flows_cursor cursor = { .at = at, .end = end, .left = bytes };
-	struct netto_flow_packet packet;
-	int outcome = flows_parse(&cursor, 0, &packet);
+	struct packet_cursor cursor = { .at = at, .end = end, .left = bytes };
+	struct netto_packet packet;
+	int outcome = packet_parse(&cursor, 0, &packet);
 
-	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+	if (netto_flows_inner && outcome == NETTO_PACKET_PARSED)
 		outcome = netto_flows_within_xdp(context, cursor.at - at, cursor.left, &packet);
 	flows_see(outcome, &packet, context->ingress_ifindex, NETTO_FLOWS_IN, bytes, 1);
 	return XDP_PASS;
 }
 
-static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_flow_packet *packet)
+static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct flows_cursor cursor = { .at = at, .end = end, .left = skb->len };
-	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_FLOWS_VLAN : 0;
+	struct packet_cursor cursor = { .at = at, .end = end, .left = skb->len };
+	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_PACKET_VLAN : 0;
 	int outcome;
 
 	if (!packet)
-		return NETTO_FLOWS_MALFORMED;
-	outcome = flows_parse(&cursor, tag, packet);
-	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+		return NETTO_PACKET_MALFORMED;
+	outcome = packet_parse(&cursor, tag, packet);
+	if (netto_flows_inner && outcome == NETTO_PACKET_PARSED)
 		outcome = netto_flows_within_skb(skb, cursor.at - at, cursor.left, packet);
 	return outcome;
 }
 
 static __always_inline int flows_at_tcx(struct __sk_buff *skb, __u64 direction)
 {
-	struct netto_flow_packet packet;
+	struct netto_packet packet;
 	__u32 bytes = skb->len, size = skb->gso_size, segments = 1;
 	int outcome = flows_parse_skb(skb, &packet);
 
 	/* Headers that lie in pages are moved to where they can be read, as the stack does later. */
-	if (outcome == NETTO_FLOWS_MALFORMED && skb->data_end - skb->data < bytes) {
+	if (outcome == NETTO_PACKET_MALFORMED && skb->data_end - skb->data < bytes) {
 		bpf_skb_pull_data(skb, bytes < FLOWS_PULLED ? bytes : FLOWS_PULLED);
 		outcome = flows_parse_skb(skb, &packet);
 	}
-	if (size && outcome == NETTO_FLOWS_PARSED) {
+	if (size && outcome == NETTO_PACKET_PARSED) {
 		segments = skb->gso_segs;
 		if (!segments && packet.ip_bytes > packet.header_bytes)
 			segments = (packet.ip_bytes - packet.header_bytes + size - 1) / size;
