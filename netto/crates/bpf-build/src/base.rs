@@ -107,7 +107,7 @@ const CONSTANTS: &[Constant] = &[
 
 const RECORDS: &[Record] = &[
     Record {
-        name: "packet",
+        name: "flow_packet",
         about: "What the parser finds in a packet (see packet.h). It begins with the key of the flow.",
         fields: &[
             ("source", 2, "Address, IPv4 mapped into IPv6."),

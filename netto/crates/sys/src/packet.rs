@@ -2,9 +2,9 @@
 
 use crate::abi;
 pub use crate::abi::{
-    PACKET_DESTINATION, PACKET_END, PACKET_FIRST_FRAGMENT, PACKET_FRAGMENT, PACKET_FRAGMENT_ID,
-    PACKET_IP_BYTES, PACKET_LATER_FRAGMENT, PACKET_PLACE, PACKET_SOURCE, PACKET_TALK,
-    PACKET_TCP_FLAGS, PACKET_TOS, PACKET_TTL, PACKET_VERSIONS, PACKET_VLAN,
+    FLOW_PACKET_DESTINATION, FLOW_PACKET_END, PACKET_FIRST_FRAGMENT, FLOW_PACKET_FRAGMENT, FLOW_PACKET_FRAGMENT_ID,
+    FLOW_PACKET_IP_BYTES, PACKET_LATER_FRAGMENT, FLOW_PACKET_PLACE, FLOW_PACKET_SOURCE, FLOW_PACKET_TALK,
+    FLOW_PACKET_TCP_FLAGS, FLOW_PACKET_TOS, FLOW_PACKET_TTL, PACKET_VERSIONS, PACKET_VLAN,
 };
 
 unsafe extern "C" {
@@ -49,7 +49,7 @@ pub enum Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// A packet of a flow, in the words of the programs.
-    Packet([u64; PACKET_END]),
+    Packet([u64; FLOW_PACKET_END]),
     /// No IP packet.
     Other,
     /// A header is wrong or cut off.
@@ -64,10 +64,10 @@ fn first_bytes(captured: &[u8]) -> (&[u8], u32) {
 
 /// Parses a frame of this length, of which these bytes are there.
 pub fn parse(captured: &[u8], frame_bytes: u32, headers: Headers, load: Load) -> Parsed {
-    let mut packet = [0; PACKET_END];
+    let mut packet = [0; FLOW_PACKET_END];
     let (captured, length) = first_bytes(captured);
     // SAFETY: the function reads at most `length` bytes of `captured`, which has as many, and writes
-    // one record of PACKET_END words, which `packet` has.
+    // one record of FLOW_PACKET_END words, which `packet` has.
     let outcome = unsafe {
         netto_packet_parse(
             captured.as_ptr(),

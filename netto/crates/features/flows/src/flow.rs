@@ -12,7 +12,7 @@ const DIRECTIONS: usize = (1 << (abi::FLOWS_CPU_BIT - abi::FLOWS_DIRECTION_BIT))
 /// Bits of the form in a key.
 const FORMS: usize = 3;
 /// Words of a key, which is the begin of a parsed packet.
-pub(crate) const KEY_WORDS: usize = packet::PACKET_IP_BYTES;
+pub(crate) const KEY_WORDS: usize = packet::FLOW_PACKET_IP_BYTES;
 
 /// Whether packets come or go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +58,7 @@ pub(crate) enum Frame {
 
 /// A parsed packet, in the words of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Packet(pub [u64; packet::PACKET_END]);
+pub(crate) struct Packet(pub [u64; packet::FLOW_PACKET_END]);
 
 fn address(words: [u64; 2]) -> Ipv6Addr {
     let mut bytes = [0; 16];
@@ -71,17 +71,17 @@ impl Key {
     /// The key in the bytes of the table, and the CPU of the entry.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Key, u32)> {
         let mut key: [u64; KEY_WORDS] = words(bytes)?;
-        let cpu = key[packet::PACKET_TALK] >> abi::FLOWS_CPU_BIT;
-        key[packet::PACKET_TALK] &= (1 << abi::FLOWS_CPU_BIT) - 1;
+        let cpu = key[packet::FLOW_PACKET_TALK] >> abi::FLOWS_CPU_BIT;
+        key[packet::FLOW_PACKET_TALK] &= (1 << abi::FLOWS_CPU_BIT) - 1;
         Some((Key(key), cpu as u32))
     }
 
     fn talk(&self, shift: u32) -> u64 {
-        self.0[packet::PACKET_TALK] >> shift
+        self.0[packet::FLOW_PACKET_TALK] >> shift
     }
 
     fn place(&self, shift: u32) -> u64 {
-        self.0[packet::PACKET_PLACE] >> shift
+        self.0[packet::FLOW_PACKET_PLACE] >> shift
     }
 
     fn address(&self, at: usize) -> IpAddr {
@@ -114,11 +114,11 @@ impl Key {
     }
 
     pub(crate) fn source(&self) -> IpAddr {
-        self.address(packet::PACKET_SOURCE)
+        self.address(packet::FLOW_PACKET_SOURCE)
     }
 
     pub(crate) fn destination(&self) -> IpAddr {
-        self.address(packet::PACKET_DESTINATION)
+        self.address(packet::FLOW_PACKET_DESTINATION)
     }
 
     pub(crate) fn protocol(&self) -> u8 {
@@ -162,7 +162,7 @@ impl Key {
             Direction::In => abi::FLOWS_IN,
             Direction::Out => abi::FLOWS_OUT,
         };
-        self.0[packet::PACKET_TALK] |= (number as u64) << abi::FLOWS_DIRECTION_BIT;
+        self.0[packet::FLOW_PACKET_TALK] |= (number as u64) << abi::FLOWS_DIRECTION_BIT;
         self
     }
 
@@ -174,9 +174,9 @@ impl Key {
             [_, 0] => abi::FLOWS_OF_SOURCE,
             _ => abi::FLOWS_OF_ENDS,
         };
-        let talk = &mut self.0[packet::PACKET_TALK];
+        let talk = &mut self.0[packet::FLOW_PACKET_TALK];
         *talk = *talk >> 32 << 32 | (form as u64) << abi::FLOWS_FORM_BIT;
-        for (at, bits) in [packet::PACKET_SOURCE, packet::PACKET_DESTINATION]
+        for (at, bits) in [packet::FLOW_PACKET_SOURCE, packet::FLOW_PACKET_DESTINATION]
             .into_iter()
             .zip(bits)
         {
@@ -273,16 +273,16 @@ impl Packet {
 
     /// What this packet alone is of its flow.
     pub(crate) fn counts(&self, at_ns: u64) -> Counts {
-        let ttl = self.word(packet::PACKET_TTL) as u8;
+        let ttl = self.word(packet::FLOW_PACKET_TTL) as u8;
         let mut ttls = [0; 4];
         ttls[usize::from(ttl >> 6)] = 1 << (ttl & 63);
         Counts {
             packets: 1,
-            bytes: self.word(packet::PACKET_IP_BYTES),
+            bytes: self.word(packet::FLOW_PACKET_IP_BYTES),
             first_ns: at_ns,
             last_ns: at_ns,
-            tcp_flags: self.word(packet::PACKET_TCP_FLAGS),
-            dscps: 1 << (self.word(packet::PACKET_TOS) >> 2 & 63),
+            tcp_flags: self.word(packet::FLOW_PACKET_TCP_FLAGS),
+            dscps: 1 << (self.word(packet::FLOW_PACKET_TOS) >> 2 & 63),
             ttls,
             cpu_ns: None,
         }
@@ -293,10 +293,10 @@ impl Packet {
         let key = self.key();
         let id = FragmentId {
             ends: [key.source(), key.destination()],
-            id: self.word(packet::PACKET_FRAGMENT_ID),
-            place: key.0[packet::PACKET_PLACE],
+            id: self.word(packet::FLOW_PACKET_FRAGMENT_ID),
+            place: key.0[packet::FLOW_PACKET_PLACE],
         };
-        match self.word(packet::PACKET_FRAGMENT) as usize {
+        match self.word(packet::FLOW_PACKET_FRAGMENT) as usize {
             packet::PACKET_FIRST_FRAGMENT => Some((Fragment::First, id)),
             packet::PACKET_LATER_FRAGMENT => Some((Fragment::Later, id)),
             _ => None,
@@ -305,12 +305,12 @@ impl Packet {
 
     /// Ports and protocol, which later fragments have from the first.
     pub(crate) fn talk(&self) -> u64 {
-        self.word(packet::PACKET_TALK)
+        self.word(packet::FLOW_PACKET_TALK)
     }
 
     /// Sets them.
     pub(crate) fn set_talk(&mut self, talk: u64) {
-        self.0[packet::PACKET_TALK] = talk;
+        self.0[packet::FLOW_PACKET_TALK] = talk;
     }
 }
 

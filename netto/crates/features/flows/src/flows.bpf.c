@@ -35,7 +35,7 @@ const volatile __u64 netto_flows_inner = 0;
 struct flows_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before load */
-	__uint(key_size, __builtin_offsetof(struct netto_packet, ip_bytes));
+	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
 	/* Without what fills up a cache line: no two CPUs write to one flow. */
 	__uint(value_size, __builtin_offsetof(struct netto_flow, end));
 };
@@ -55,7 +55,7 @@ struct {
 struct flows_prefixes {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before load */
-	__uint(key_size, __builtin_offsetof(struct netto_packet, ip_bytes));
+	__uint(key_size, __builtin_offsetof(struct netto_flow_packet, ip_bytes));
 	__uint(value_size, __builtin_offsetof(struct netto_flow_prefix, end));
 };
 struct flows_prefixes flows_ends_one SEC(".maps"), flows_ends_two SEC(".maps"),
@@ -136,7 +136,7 @@ static __always_inline void flows_set_full(struct netto_flows_control *control, 
 	__sync_fetch_and_or(&control->full[number & 1], 1ULL << form);
 }
 
-static __always_inline void flows_update(struct netto_flow *flow, const struct netto_packet *packet,
+static __always_inline void flows_update(struct netto_flow *flow, const struct netto_flow_packet *packet,
 					 __u64 packets, __u64 bytes, __u64 now)
 {
 	flows_add(&flow->packets, &flow->bytes, packets, bytes);
@@ -152,7 +152,7 @@ static __always_inline void flows_update(struct netto_flow *flow, const struct n
  * emptied: each search for room takes long.
  */
 static __always_inline bool flows_record(struct netto_flows_control *control,
-					 const struct netto_packet *packet, __u64 packets,
+					 const struct netto_flow_packet *packet, __u64 packets,
 					 __u64 bytes, __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), ttl = 1ULL << (packet->ttl & 63);
@@ -198,7 +198,7 @@ static __always_inline bool flows_record(struct netto_flows_control *control,
 }
 
 /* A number of 8 bits by which flows of a prefix are told from each other. */
-static __always_inline __u32 flows_class(const struct netto_packet *packet)
+static __always_inline __u32 flows_class(const struct netto_flow_packet *packet)
 {
 	__u64 mixed = packet->source[0] ^ packet->destination[0] << 1;
 
@@ -233,7 +233,7 @@ static __always_inline void flows_clear(__u64 *address, bool is_ipv4)
  * many destinations. Returns whether there is room in one of these.
  */
 static __noinline bool flows_aggregate(struct netto_flows_control *control,
-				       struct netto_packet *packet, __u64 packets, __u64 bytes,
+				       struct netto_flow_packet *packet, __u64 packets, __u64 bytes,
 				       __u32 number)
 {
 	__u64 now = bpf_ktime_get_ns(), prefix[2];
@@ -282,7 +282,7 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 	return false;
 }
 
-static __always_inline void flows_fragment(const struct netto_packet *packet,
+static __always_inline void flows_fragment(const struct netto_flow_packet *packet,
 					   struct netto_flow_fragment *fragment)
 {
 	fragment->source[0] = packet->source[0];
@@ -294,7 +294,7 @@ static __always_inline void flows_fragment(const struct netto_packet *packet,
 }
 
 /* Gives later fragments the ports of the first. */
-static __always_inline void flows_join(struct netto_packet *packet)
+static __always_inline void flows_join(struct netto_flow_packet *packet)
 {
 	struct netto_flow_fragment fragment;
 	__u64 talk = packet->talk & PACKET_PORTS_AND_PROTOCOL, *first;
@@ -309,7 +309,7 @@ static __always_inline void flows_join(struct netto_packet *packet)
 		packet->talk = (packet->talk & ~PACKET_PORTS_AND_PROTOCOL) | *first;
 }
 
-static __always_inline void flows_see(int outcome, struct netto_packet *packet, __u32 interface,
+static __always_inline void flows_see(int outcome, struct netto_flow_packet *packet, __u32 interface,
 				      __u64 direction, __u32 frame_bytes, __u64 segments)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), number, set;
@@ -357,7 +357,7 @@ static __always_inline void flows_see(int outcome, struct netto_packet *packet, 
 #define FLOWS_FURTHEST 1023
 
 static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u32 offset, __u32 left,
-					   struct netto_packet *packet)
+					   struct netto_flow_packet *packet)
 {
 	struct packet_cursor cursor = { .at = at, .end = end, .left = left };
 
@@ -372,7 +372,7 @@ static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u3
  * and not for each way through the outer headers: hence not static.
  */
 __noinline int netto_flows_within_xdp(struct xdp_md *context, __u32 offset, __u32 left,
-				      struct netto_packet *packet)
+				      struct netto_flow_packet *packet)
 {
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
 
@@ -380,7 +380,7 @@ __noinline int netto_flows_within_xdp(struct xdp_md *context, __u32 offset, __u3
 }
 
 __noinline int netto_flows_within_skb(struct __sk_buff *skb, __u32 offset, __u32 left,
-				      struct netto_packet *packet)
+				      struct netto_flow_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 
@@ -393,7 +393,7 @@ int netto_flows_xdp(struct xdp_md *context)
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
 	__u32 bytes = end - at;
 	struct packet_cursor cursor = { .at = at, .end = end, .left = bytes };
-	struct netto_packet packet;
+	struct netto_flow_packet packet;
 	int outcome = packet_parse(&cursor, 0, &packet);
 
 	if (netto_flows_inner && outcome == NETTO_PACKET_PARSED)
@@ -402,7 +402,7 @@ int netto_flows_xdp(struct xdp_md *context)
 	return XDP_PASS;
 }
 
-static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_packet *packet)
+static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_flow_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct packet_cursor cursor = { .at = at, .end = end, .left = skb->len };
@@ -419,7 +419,7 @@ static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_packet
 
 static __always_inline int flows_at_tcx(struct __sk_buff *skb, __u64 direction)
 {
-	struct netto_packet packet;
+	struct netto_flow_packet packet;
 	__u32 bytes = skb->len, size = skb->gso_size, segments = 1;
 	int outcome = flows_parse_skb(skb, &packet);
 

@@ -10,7 +10,7 @@
 #include "packet.h"
 
 int netto_packet_parse(const __u8 *frame, __u32 captured, __u32 frame_bytes, bool is_inner,
-		       bool is_copied, struct netto_packet *packet)
+		       bool is_copied, struct netto_flow_packet *packet)
 {
 	__u8 copy[PACKET_LOADED] __attribute__((aligned(8)));
 	struct packet_cursor cursor = { .at = frame, .end = frame + captured, .left = frame_bytes,

@@ -128,7 +128,7 @@ static __always_inline bool packet_tag(struct packet_cursor *cursor, __u32 *type
 
 /* Headers of the transport. Fragments other than the first have none. */
 static __always_inline int packet_transport(struct packet_cursor *cursor, __u32 protocol,
-					   struct netto_packet *packet)
+					   struct netto_flow_packet *packet)
 {
 	const __u8 *at;
 	__u32 bytes;
@@ -174,7 +174,7 @@ static __always_inline int packet_transport(struct packet_cursor *cursor, __u32 
 }
 
 static __always_inline int packet_ipv4(struct packet_cursor *cursor, __u32 *protocol,
-				      struct netto_packet *packet)
+				      struct netto_flow_packet *packet)
 {
 	const __u8 *at = packet_load(cursor, cursor->at, 20), *behind;
 	__u32 header, total, offset;
@@ -212,7 +212,7 @@ static __always_inline int packet_ipv4(struct packet_cursor *cursor, __u32 *prot
 }
 
 static __always_inline int packet_ipv6(struct packet_cursor *cursor, __u32 *protocol,
-				      struct netto_packet *packet)
+				      struct netto_flow_packet *packet)
 {
 	const __u8 *at = packet_load(cursor, cursor->at, 40), *header = cursor->at + 40;
 	__u32 payload, next, left, bytes;
@@ -276,7 +276,7 @@ static __always_inline int packet_ipv6(struct packet_cursor *cursor, __u32 *prot
 
 /* What an IP packet is, by the type before it; the cursor is at its transport header then. */
 static __always_inline int packet_ip(struct packet_cursor *cursor, __u32 type, __u32 outer,
-					__u32 inner, struct netto_packet *packet)
+					__u32 inner, struct netto_flow_packet *packet)
 {
 	__u32 protocol = 0, version;
 	int outcome;
@@ -320,7 +320,7 @@ static __always_inline bool packet_ethernet(struct packet_cursor *cursor, __u32 
  * Ethernet frame where it carries one. What is no such tunnel is other.
  */
 static __always_inline int packet_tunnel(struct packet_cursor *cursor,
-					const struct netto_packet *packet, __u32 *type)
+					const struct netto_flow_packet *packet, __u32 *type)
 {
 	const __u8 *at;
 	__u32 bytes = 16, flags, protocol = packet->talk >> 32 & 0xff;
@@ -355,7 +355,7 @@ static __always_inline int packet_tunnel(struct packet_cursor *cursor,
 }
 
 /* Reads the packet within a tunnel; what carries no IP there stays a packet of the tunnel. */
-static __always_inline int packet_within(struct packet_cursor *cursor, struct netto_packet *packet)
+static __always_inline int packet_within(struct packet_cursor *cursor, struct netto_flow_packet *packet)
 {
 	__u32 type = 0, outer = 0, inner = 0;
 	int outcome = packet->fragment ? NETTO_PACKET_OTHER : packet_tunnel(cursor, packet, &type);
@@ -378,7 +378,7 @@ static __always_inline int packet_within(struct packet_cursor *cursor, struct ne
  * more. Interface and direction are the caller's.
  */
 static __always_inline int packet_parse(struct packet_cursor *cursor, __u32 tag,
-				       struct netto_packet *packet)
+				       struct netto_flow_packet *packet)
 {
 	__u32 type, outer = tag, inner = 0;
 
@@ -412,7 +412,7 @@ static __always_inline bool packet_has_ports(__u32 protocol)
  */
 static __always_inline void packet_ends(struct packet_cursor *cursor, __u32 type, struct netto_ends *ends)
 {
-	struct netto_packet packet;
+	struct netto_flow_packet packet;
 	__u32 protocol;
 
 	__builtin_memset(&packet, 0, sizeof(packet));
