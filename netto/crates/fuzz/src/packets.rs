@@ -63,8 +63,8 @@ pub fn check(frame: &[u8]) {
     }
     let length = frame.len() as u32;
     let [outer, inner] = [Headers::Outer, Headers::Inner].map(|headers| {
-        let [in_place, copied] = [Load::InPlace, Load::Copied]
-            .map(|load| packet::parse(frame, length, headers, load));
+        let [in_place, copied] =
+            [Load::InPlace, Load::Copied].map(|load| packet::parse(frame, length, headers, load));
         assert_eq!(in_place, copied, "{headers:?} headers of {frame:02x?}");
         outcome(in_place)
     });
@@ -86,14 +86,21 @@ fn outcome(parsed: Parsed) -> Outcome {
         Parsed::Malformed => return Outcome::Malformed,
     };
     let address = |at: usize| address([words[at], words[at + 1]]);
-    let (talk, place) = (words[packet::FLOW_PACKET_TALK], words[packet::FLOW_PACKET_PLACE]);
+    let (talk, place) = (
+        words[packet::FLOW_PACKET_TALK],
+        words[packet::FLOW_PACKET_PLACE],
+    );
     let tags = [place >> 32, place >> 48].map(|tag| tag as u16);
     let is_there = |tag: &u16| usize::from(*tag) & packet::PACKET_VLAN != 0;
     Outcome::Packet(Seen {
         addresses: [packet::FLOW_PACKET_SOURCE, packet::FLOW_PACKET_DESTINATION].map(address),
         protocol: (talk >> 32) as u8,
         numbers: [talk as u16, (talk >> 16) as u16],
-        vlans: tags.into_iter().filter(is_there).map(|tag| tag & 0xfff).collect(),
+        vlans: tags
+            .into_iter()
+            .filter(is_there)
+            .map(|tag| tag & 0xfff)
+            .collect(),
         fragment: words[packet::FLOW_PACKET_FRAGMENT] as usize,
         ip_bytes: words[packet::FLOW_PACKET_IP_BYTES],
         tcp_flags: words[packet::FLOW_PACKET_TCP_FLAGS] as u8,
@@ -151,7 +158,10 @@ fn ipv4(bytes: &[u8]) -> Option<(Seen, &[u8])> {
     let rest = bytes.get(header.slice().len()..total)?;
     let is_later = header.fragments_offset().value() != 0;
     let seen = Seen {
-        addresses: [header.source_addr().into(), header.destination_addr().into()],
+        addresses: [
+            header.source_addr().into(),
+            header.destination_addr().into(),
+        ],
         protocol: header.protocol().0,
         numbers: [0; 2],
         vlans: Vec::new(),
@@ -211,7 +221,10 @@ fn ipv6(bytes: &[u8]) -> Result<Option<(Seen, &[u8])>, Refused> {
         (next, rest) = (following, &rest[length..]);
     }
     let seen = Seen {
-        addresses: [header.source_addr().into(), header.destination_addr().into()],
+        addresses: [
+            header.source_addr().into(),
+            header.destination_addr().into(),
+        ],
         protocol: next,
         numbers: [0; 2],
         vlans: Vec::new(),
@@ -308,13 +321,20 @@ fn agrees_with_all_of_etherparse(frame: &[u8], outcome: &Outcome) {
     };
     // IPv4 with an authentication header is a packet of that protocol.
     if seen.protocol != 51 {
-        assert_eq!((seen.protocol, seen.numbers), (protocol, ports), "{frame:02x?}");
+        assert_eq!(
+            (seen.protocol, seen.numbers),
+            (protocol, ports),
+            "{frame:02x?}"
+        );
     }
 }
 
 /// The ends are those of the packet, and unknown where it has no ports or does not say its protocol.
 fn ends_are_those(frame: &[u8], outcome: &Outcome) {
-    let Some(Frame { ethertype, rest, .. }) = link(frame) else {
+    let Some(Frame {
+        ethertype, rest, ..
+    }) = link(frame)
+    else {
         return;
     };
     let [ends, copied] = [Load::InPlace, Load::Copied]

@@ -103,14 +103,15 @@ fn all_frames() -> impl Strategy<Value = Vec<u8>> {
         header.extend(frame);
         (17, header)
     });
-    let tunnel = (prop_oneof![of_ip, of_frame, vxlan], any::<bool>()).prop_map(|(inner, is_six)| {
-        let packet = if is_six {
-            (IPV6, ipv6(inner, vec![(60, false, 0)]))
-        } else {
-            (IPV4, ipv4(inner, 1, 0))
-        };
-        frame(Vec::new(), packet)
-    });
+    let tunnel =
+        (prop_oneof![of_ip, of_frame, vxlan], any::<bool>()).prop_map(|(inner, is_six)| {
+            let packet = if is_six {
+                (IPV6, ipv6(inner, vec![(60, false, 0)]))
+            } else {
+                (IPV4, ipv4(inner, 1, 0))
+            };
+            frame(Vec::new(), packet)
+        });
     prop_oneof![frames(), tunnel]
 }
 
