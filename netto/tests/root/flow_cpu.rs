@@ -123,7 +123,7 @@ const LARGE_BURST: usize = 20;
 const PAUSE: Duration = Duration::from_millis(3);
 /// Time of these conversations that must have been seen before ports are read: some hundred samples,
 /// two of three of which are of later fragments.
-const FRAGMENTS_NS: u64 = 300_000_000;
+const FRAGMENTS_NS: u64 = 150_000_000;
 
 /// Datagrams that are larger than a packet, from a socket of this port that is not connected.
 pub fn send_large(to: SocketAddr) -> Result<()> {

@@ -218,11 +218,14 @@ const FILE_SYSTEMS: usize = 40;
 fn file_systems_that_are_read_take_no_place_of_a_device() -> Result<()> {
     let disk = Disk::new()?;
     let daemon = Daemon::start(&["--health", "--score-devices", &disk.name])?;
+    // All at once: the kernel gives the number of one that is gone to the next.
+    let mut mounted = Vec::new();
     for _ in 0..FILE_SYSTEMS {
         let memory = Memory::mount()?;
         let file = memory.path().join("file");
         fs::write(&file, [7; 4_096])?;
         ensure!(fs::read(&file)?.len() == 4_096);
+        mounted.push(memory);
     }
     let before = requests(&daemon, &disk, "read")?;
     child::run(&mut dd(&[
