@@ -22,6 +22,7 @@ pub mod missed;
 pub mod netlink;
 pub mod nvme;
 pub mod offloads;
+pub mod packet;
 pub mod peer;
 pub mod perf;
 pub mod preflight;

@@ -201,6 +201,8 @@ struct sk_buff {
 	/* When it came, on the clock of the day. */
 	__s64 tstamp;
 	char cb[48];
+	/* Bytes from `data`, those in pages too. */
+	unsigned int len;
 	/* Not 0: the stamp is one of sending. Since 6.11. */
 	__u8 tstamp_type : 2;
 	/* Interface by which it came; 0 if it was made here. */
@@ -208,7 +210,10 @@ struct sk_buff {
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;
+	/* The end of what is not in pages, from `head`. */
+	__u32 tail;
 	unsigned char *head;
+	unsigned char *data;
 };
 
 /* The same from 5.18 to 6.10. */
