@@ -67,7 +67,7 @@ fn compiled(code: &str) -> Object {
     let [source, object] = ["made.bpf.c", "made.bpf.o"].map(|name| folder.path().join(name));
     std::fs::write(&source, format!("{}{code}", include_str!("made.h"))).unwrap();
     let status = Command::new("clang")
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-c"])
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-c"])
         .args([&source, Path::new("-o"), &object])
         .status()
         .expect("the build needs clang, too");

@@ -23,10 +23,16 @@ const HARMLESS: &[i32] = &[
     93,  // bpf_spin_lock
     94,  // bpf_spin_unlock
     113, // bpf_probe_read_kernel
+    115, // bpf_probe_read_kernel_str
     131, // bpf_ringbuf_reserve: of the ring's memory
     132, // bpf_ringbuf_submit
     158, // bpf_get_current_task_btf
     181, // bpf_loop, whose callback is looked at
+];
+/// Those that are so at hooks whose sections begin like this.
+const HARMLESS_AT: &[(&str, i32)] = &[
+    // bpf_skb_pull_data: of packets, which the kernel itself allocates there.
+    ("tcx/", 39),
 ];
 /// Helpers that change a map.
 const CHANGES: &[(i32, &str)] = &[(2, "bpf_map_update_elem"), (3, "bpf_map_delete_elem")];
@@ -78,9 +84,14 @@ pub fn violations(object: &Object, excepted_maps: &[&str]) -> Vec<String> {
                         "calls the kernel's {name}, which is not known to allocate nothing"
                     )),
                     _ if code[at].code == CALL => {
-                        call(object, code, at, excepted_maps)
-                            .into_iter()
-                            .for_each(&mut say);
+                        let is_harmless = HARMLESS_AT.iter().any(|(begin, helper)| {
+                            program.hook.starts_with(begin) && code[at].value == *helper
+                        });
+                        if !is_harmless {
+                            call(object, code, at, excepted_maps)
+                                .into_iter()
+                                .for_each(&mut say);
+                        }
                     }
                     _ => {}
                 }
