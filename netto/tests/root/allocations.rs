@@ -143,9 +143,10 @@ fn below_the_switch() -> Result<()> {
     let allocates = code_of(std::process::id(), ALLOCATES)?;
     let own = allocates.first().context("no code")?.clone();
     let ranges: Vec<_> = std::iter::once(own).chain(switch).collect();
-    counter.watch(&ranges, std::process::id());
     let received = followed.entries("rx_syscall")?;
-    Crowd::gather()?.receive()?;
+    let crowd = Crowd::gather()?;
+    counter.watch(&ranges, std::process::id());
+    crowd.receive()?;
     counter.watch(&[], 0);
     let (seen, [below_its_own, of_netto @ ..]) = counter.counted();
     followed.catch_up()?;

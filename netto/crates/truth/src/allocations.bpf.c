@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Where the code of each program begins and ends; written by user space, as is the process that is to allocate. */
+/* Where the code of each program begins and ends; written by user space, as is the process that is to allocate, 0 while nothing is counted. */
 volatile __u64 ranges[RANGES][2];
 volatile __u64 allocating_process;
 /* Allocations and frees in all, and below each program. */
@@ -44,9 +44,9 @@ static __always_inline int count(void *ctx)
 	long bytes;
 	int i, range;
 
-	__sync_fetch_and_add(&seen, 1);
-	if (!frames)
+	if (!allocating_process || !frames)
 		return 0;
+	__sync_fetch_and_add(&seen, 1);
 	bytes = bpf_get_stack(ctx, frames, sizeof(*frames), 0);
 #pragma clang loop unroll(disable)
 	for (i = 0; i < FRAMES && i * 8 < bytes; i++) {
