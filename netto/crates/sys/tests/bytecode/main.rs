@@ -448,7 +448,7 @@ fn cpus_that_switch_at_the_same_time_leave_each_task_its_own_state() {
                 world.cpu = cpu;
                 both.leave(0, 0).finish(&mut world);
             }
-            world.cpu = 0;
+            (world.cpu, world.current) = (0, first);
             let left = late.iter().filter(|task| ![first, second].contains(task));
             let left: Vec<u64> = left.copied().chain([tasks[4], tasks[5]]).collect();
             for task in left {
@@ -504,6 +504,23 @@ fn a_state_that_was_parked_in_another_epoch_is_not_given_back_and_not_lost() {
     assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
     assert_eq!(world.record[abi::CPU_SWITCHES], 4);
     parts_make_the_whole(&world);
+}
+
+/// The most frequent event of all, on many hosts.
+#[test]
+fn a_switch_between_tasks_that_remember_nothing_takes_few_instructions() {
+    const IDLE: u64 = 0;
+    let both = both();
+    let mut world = with_parked(&both, 1..100);
+    let mut instructions = |to: u64| {
+        let [prev, next] = [world.task(OUTSIDER), world.task(to)];
+        world.switch_away(prev);
+        let mut run = Run::new(&both.clock, "netto_switch", 0, &[0, prev, next]);
+        let more = (1..).take_while(|_| run.step(&mut world)).last();
+        more.unwrap_or(0) + 1
+    };
+    let [to_task, to_idle] = [OUTSIDER + 1, IDLE].map(&mut instructions);
+    assert!(to_task <= 45 && to_idle <= 35, "{to_task}, {to_idle}");
 }
 
 /// User space relies on this order: see `kernel/cpu_time.rs`.
