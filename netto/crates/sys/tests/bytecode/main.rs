@@ -393,80 +393,85 @@ fn a_state_whose_task_has_run_unseen_is_counted_and_not_given_back() {
     }
 }
 
-/// The switch of one CPU, before each of its instructions a whole switch of another. Some of the
-/// tasks are parked before, and some of those in an earlier epoch.
+/// The switch of one CPU, before each of its instructions a whole switch of another. Some tasks are
+/// parked before, in an earlier epoch, and some in this one, in slots of those.
 #[test]
 fn cpus_that_switch_at_the_same_time_leave_each_task_its_own_state() {
     let both = both();
     let tasks: Vec<u64> = neighbours().take(8).collect();
-    let [early, late] = [&tasks[..2], &tasks[2..4]];
-    let other_depth = |task: u64| OUTER - 0x10 * (1 + task % 8);
-    // Who comes on each of the CPUs: a task of either epoch, or one that is not parked.
-    let arrivals = [tasks[0], tasks[1], tasks[2], tasks[3], OUTSIDER + 1];
-    for (first, second) in arrivals
-        .iter()
-        .flat_map(|first| arrivals.iter().map(move |second| (*first, *second)))
-        .filter(|(first, second)| first != second)
-    {
-        for place in 0.. {
-            let mut world = World::new();
-            let park = |world: &mut World, task: u64| {
-                world.current = task;
-                both.enter(0, other_depth(task)).finish(world);
-                both.switch(world, OUTSIDER);
-            };
-            early.iter().for_each(|task| park(&mut world, *task));
-            world.control[abi::CONTROL_EPOCH] += 1;
-            late.iter().for_each(|task| park(&mut world, *task));
-            // On each CPU runs one more task, in a send.
-            for (cpu, task) in [(0, tasks[4]), (1, tasks[5])] {
-                (world.cpu, world.current) = (cpu, task);
-                both.enter(0, other_depth(task)).finish(&mut world);
+    let early = &tasks[..4];
+    let running = [tasks[6], tasks[7]];
+    for late in [&tasks[4..4], &tasks[4..6]] {
+        // Who comes on each of the CPUs: a task of either epoch, or one that is not parked.
+        let arrivals: Vec<u64> = [early[0], early[3], OUTSIDER + 1]
+            .into_iter()
+            .chain(late.iter().copied())
+            .collect();
+        for first in &arrivals {
+            for second in arrivals.iter().filter(|second| *second != first) {
+                switches_at_the_same_time(&both, [early, late], running, [*first, *second]);
             }
-            let switch = |world: &mut World, cpu: u64, from: u64, to: u64| {
-                let [prev, next] = [world.task(from), world.task(to)];
-                world.cpu = cpu;
-                world.switch_away(prev);
-                Run::new(&both.clock, "netto_switch", 0, &[0, prev, next])
-            };
-            let mut run = switch(&mut world, 0, tasks[4], first);
-            let more = (0..place).all(|_| run.step(&mut world));
-            switch(&mut world, 1, tasks[5], second).finish(&mut world);
-            world.cpu = 0;
-            run.finish(&mut world);
+        }
+    }
+}
 
-            let came_with = |world: &World, cpu: usize| world.of_cpu(cpu, abi::CPU_STATE);
-            let expected = |task: u64| match late.contains(&task) {
-                true => other_depth(task) << 32 | in_a_send() & 0xffff_ffff,
+fn switches_at_the_same_time(
+    both: &Both,
+    [early, late]: [&[u64]; 2],
+    running: [u64; 2],
+    arriving: [u64; 2],
+) {
+    let depth = |task: u64| OUTER - 0x10 * (1 + task % 8);
+    let in_a_send = |task: u64| depth(task) << 32 | in_a_send() & 0xffff_ffff;
+    for place in 0.. {
+        let mut world = World::new();
+        let park = |world: &mut World, task: u64| {
+            world.current = task;
+            both.enter(0, depth(task)).finish(world);
+            both.switch(world, OUTSIDER);
+        };
+        early.iter().for_each(|task| park(&mut world, *task));
+        world.control[abi::CONTROL_EPOCH] += 1;
+        late.iter().for_each(|task| park(&mut world, *task));
+        for (cpu, task) in (0..).zip(running) {
+            (world.cpu, world.current) = (cpu, task);
+            both.enter(0, depth(task)).finish(&mut world);
+        }
+        let switch = |world: &mut World, cpu: usize| {
+            let [prev, next] = [world.task(running[cpu]), world.task(arriving[cpu])];
+            world.cpu = cpu as u64;
+            world.switch_away(prev);
+            Run::new(&both.clock, "netto_switch", 0, &[0, prev, next])
+        };
+        let mut run = switch(&mut world, 0);
+        let more = (0..place).all(|_| run.step(&mut world));
+        switch(&mut world, 1).finish(&mut world);
+        world.cpu = 0;
+        run.finish(&mut world);
+        for (cpu, task) in (0..).zip(arriving) {
+            let expected = match late.contains(&task) {
+                true => in_a_send(task),
                 false => 0,
             };
-            assert_eq!(came_with(&world, 0), expected(first), "at {place}");
-            assert_eq!(came_with(&world, 1), expected(second), "at {place}");
-            counts_are_right(&world);
-            // Both have left their sends, if they were in one.
-            for cpu in [0, 1] {
-                world.cpu = cpu;
-                both.leave(0, 0).finish(&mut world);
-            }
-            (world.cpu, world.current) = (0, first);
-            let left = late.iter().filter(|task| ![first, second].contains(task));
-            let left: Vec<u64> = left.copied().chain([tasks[4], tasks[5]]).collect();
-            for task in left {
-                both.switch(&mut world, task);
-                assert_eq!(
-                    world.of_cpu(0, abi::CPU_STATE),
-                    other_depth(task) << 32 | in_a_send() & 0xffff_ffff,
-                    "task {task} at {place}"
-                );
-                both.leave(0, 0).finish(&mut world);
-            }
-            for cpu in [0, 1] {
-                assert_eq!(world.of_cpu(cpu, abi::CPU_STATES_LOST), 0);
-            }
-            counts_are_right(&world);
-            if !more {
-                break;
-            }
+            assert_eq!(world.of_cpu(cpu, abi::CPU_STATE), expected, "at {place}");
+            // It leaves its send, if it is in one.
+            world.cpu = cpu as u64;
+            both.leave(0, 0).finish(&mut world);
+        }
+        counts_are_right(&world);
+        (world.cpu, world.current) = (0, arriving[0]);
+        let parked = late.iter().chain(&running);
+        for task in parked.filter(|task| !arriving.contains(task)) {
+            both.switch(&mut world, *task);
+            assert_eq!(state(&world), in_a_send(*task), "task {task} at {place}");
+            both.leave(0, 0).finish(&mut world);
+        }
+        for cpu in [0, 1] {
+            assert_eq!(world.of_cpu(cpu, abi::CPU_STATES_LOST), 0);
+        }
+        counts_are_right(&world);
+        if !more {
+            return;
         }
     }
 }
