@@ -16,7 +16,7 @@ use std::process::Command;
 use object::Object;
 use rule::violations;
 
-/// Maps whose storage is asked for by programs for now.
+/// Maps of storages that programs may create for now.
 const EXCEPTED_MAPS: &[&str] = &["netto_datagrams", "netto_disorders"];
 
 fn embedded() -> Vec<Object> {
