@@ -7,6 +7,8 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::truth_skel::{TruthSkel, TruthSkelBuilder};
 
+pub mod allocations;
+
 netto_sys::skeleton!(truth_skel, "/truth.skel.rs");
 
 /// The attached programs; dropping detaches them.

@@ -30,7 +30,6 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
-	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum {
 	BPF_F_NO_PREALLOC = 1 << 0,
@@ -38,9 +37,6 @@ enum {
 };
 enum {
 	BPF_F_SKIP_FIELD_MASK = 0xff,
-};
-enum {
-	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 enum {
 	BPF_RB_NO_WAKEUP = 1,
@@ -59,8 +55,6 @@ struct task_struct {
 	/* How often it was switched away, of its own accord and not. */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
-	/* What BPF programs keep with it; NULL if none does. */
-	void *bpf_storage;
 	/* The first thread of its process. */
 	struct task_struct *group_leader;
 	/* Nanoseconds since boot. */
