@@ -6,6 +6,8 @@
     reason = "a test that cannot go on should say why"
 )]
 
+#[path = "../common/pty.rs"]
+mod pty;
 #[path = "../common/python.rs"]
 mod python;
 
@@ -16,6 +18,7 @@ mod support;
 
 mod dashboards;
 mod endings;
+mod gone;
 mod hammered;
 mod hostile;
 mod latency;
