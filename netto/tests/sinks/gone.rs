@@ -113,10 +113,15 @@ fn check(line: &str, end: Option<End>, code: i32) {
     assert!(end.cpu < MOST_CPU, "{end:?}: {line}");
 }
 
-/// Views of a daemon, each on its terminal, when they have drawn.
-fn drawn(url: &str, is_controlled: bool) -> Vec<Trial> {
-    let start = |name: &str| Trial::start(format!("{name} --connect {url}"), is_controlled);
-    shown(views().into_iter().map(start).collect())
+/// Views of a daemon, each on its terminal, when they have drawn. Each second one learns of its terminal's
+/// end by SIGHUP; the last, which is `top`, does not.
+fn drawn(url: &str) -> Vec<Trial> {
+    let views = views();
+    let start = |(at, name): (usize, &&str)| {
+        let is_controlled = (views.len() - at) % 2 == 0;
+        Trial::start(format!("{name} --connect {url}"), is_controlled)
+    };
+    shown(views.iter().enumerate().map(start).collect())
 }
 
 fn shown(trials: Vec<Trial>) -> Vec<Trial> {
@@ -127,13 +132,13 @@ fn shown(trials: Vec<Trial>) -> Vec<Trial> {
 }
 
 /// What plays a log, as a page and on the terminal, when they have drawn.
-fn playing(log: &Path, is_controlled: bool) -> [Trial; 2] {
+fn playing(log: &Path) -> [Trial; 2] {
     let log = log.display();
     let [page, top] = [
         format!("replay {log} --port 0"),
         format!("top --replay {log}"),
     ]
-    .map(|line| Trial::start(line, is_controlled));
+    .map(|line| Trial::start(line, true));
     until("it serves", || {
         page.process.screen().contains("dashboard at")
     });
@@ -160,16 +165,14 @@ fn whoever_loses_the_terminal_ends() {
     let log = recorded(folder.path());
     let daemon = Process::start("", MEASURED);
     let url = format!("http://{}", daemon.address);
-    for is_controlled in [false, true] {
-        let mut trials = drawn(&url, is_controlled);
-        let [mut page, top] = playing(&log, is_controlled);
-        trials.push(top);
-        trials.iter_mut().for_each(|trial| trial.process.close());
-        page.process.close();
-        trials.into_iter().for_each(|trial| trial.ends_with(129));
-        // It tells its viewers first.
-        page.ends_with(0);
-    }
+    let mut trials = drawn(&url);
+    let [mut page, top] = playing(&log);
+    trials.push(top);
+    trials.iter_mut().for_each(|trial| trial.process.close());
+    page.process.close();
+    trials.into_iter().for_each(|trial| trial.ends_with(129));
+    // It tells its viewers first.
+    page.ends_with(0);
     let mut trials = waiting(&Silent::start(), folder.path());
     trials.iter_mut().for_each(|trial| trial.process.close());
     trials.into_iter().for_each(|trial| trial.ends_with(129));
@@ -182,10 +185,9 @@ fn whoever_is_told_to_end_ends() {
     let daemon = Process::start("", MEASURED);
     let url = format!("http://{}", daemon.address);
     for (name, code) in [("TERM", 143), ("HUP", 129)] {
-        let mut trials = drawn(&url, false);
-        let [mut page, top] = playing(&log, false);
+        let mut trials = drawn(&url);
+        let [mut page, top] = playing(&log);
         trials.push(top);
-        trials.extend(waiting(&Silent::start(), folder.path()));
         for trial in &mut trials {
             send(trial.process.child(), name);
         }
@@ -193,6 +195,11 @@ fn whoever_is_told_to_end_ends() {
         trials.into_iter().for_each(|trial| trial.ends_with(code));
         page.ends_with(0);
     }
+    let mut trials = waiting(&Silent::start(), folder.path());
+    for trial in &mut trials {
+        send(trial.process.child(), "TERM");
+    }
+    trials.into_iter().for_each(|trial| trial.ends_with(143));
 }
 
 fn send(child: &Child, name: &str) {
@@ -226,8 +233,8 @@ fn whoever_loses_the_daemon_ends() {
     // Killed; stopped, so that its kernel answers and it does not; and silent from the begin.
     let killed = Process::start("", MEASURED);
     let stopped = Process::start("", MEASURED);
-    let of_killed = drawn(&format!("http://{}", killed.address), false);
-    let of_stopped = drawn(&format!("http://{}", stopped.address), false);
+    let of_killed = drawn(&format!("http://{}", killed.address));
+    let of_stopped = drawn(&format!("http://{}", stopped.address));
     drop(killed);
     stopped.signal("STOP");
     let of_silent = waiting(&Silent::start(), folder.path());
@@ -251,9 +258,13 @@ fn whoever_loses_the_reader_ends() {
     ];
     let lines: Vec<_> = of_views.chain(others).collect();
     let children: Vec<_> = lines.iter().map(|line| without_reader(line)).collect();
-    for (line, mut child) in lines.iter().zip(children) {
+    let ends = children.into_iter().map(|mut child| {
         let end = pty::end(&mut child, BOUND).expect("its state");
+        // It has ended, if all is well.
         let _ = child.kill();
+        end
+    });
+    for (line, end) in lines.iter().zip(ends.collect::<Vec<_>>()) {
         check(line, end, 0);
     }
 }

@@ -25,6 +25,7 @@ mod latency;
 mod listeners;
 mod log_file;
 mod log_kill;
+mod main_thread;
 mod open_metrics;
 mod origin;
 #[cfg(feature = "otlp")]
