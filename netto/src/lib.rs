@@ -37,6 +37,7 @@ pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
         Ok(()) => run::command(features, arguments),
         Err(error) => Outcome::Failed(error),
     };
+    ending::pass_on();
     let (code, message) = match outcome {
         Outcome::Done => return ExitCode::SUCCESS,
         Outcome::Failed(error) => (1, format!("{error:#}")),

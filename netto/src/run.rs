@@ -92,9 +92,7 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
                             live(features, config, at, false)
                         }
                     }
-                })?;
-                ending::pass_on();
-                Ok(())
+                })
             }),
         ),
         Some(Command::Show(given)) if !given.args.logs.is_empty() => {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, IntoRawFd as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -53,7 +53,6 @@ pub struct End {
 pub struct OnTerminal {
     child: Child,
     is_closed: Arc<AtomicBool>,
-    shown: Arc<AtomicUsize>,
     screen: Arc<Mutex<Vec<u8>>>,
     other_end: Option<JoinHandle<()>>,
 }
@@ -82,11 +81,10 @@ impl OnTerminal {
             .spawn()?;
         // With it goes what it holds of the terminal.
         drop(command);
-        let (is_closed, shown) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let is_closed = Arc::new(AtomicBool::new(false));
         let screen = Arc::new(Mutex::new(Vec::new()));
         let other_end = {
-            let (is_closed, shown) = (is_closed.clone(), Arc::clone(&shown));
-            let (screen, mut other_end) = (screen.clone(), master);
+            let (is_closed, screen, mut other_end) = (is_closed.clone(), screen.clone(), master);
             std::thread::spawn(move || {
                 let mut chunk = [0; 4096];
                 while !is_closed.load(Ordering::Relaxed) {
@@ -100,22 +98,15 @@ impl OnTerminal {
                     if let Ok(mut screen) = screen.lock() {
                         screen.extend_from_slice(&chunk[..length]);
                     }
-                    AtomicUsize::fetch_add(&shown, length, Ordering::Relaxed);
                 }
             })
         };
         Ok(OnTerminal {
             child,
             is_closed,
-            shown,
             screen,
             other_end: Some(other_end),
         })
-    }
-
-    /// How much it has written to the terminal, bytes.
-    pub fn shown(&self) -> usize {
-        self.shown.load(Ordering::Relaxed)
     }
 
     /// What it has written.

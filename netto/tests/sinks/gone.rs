@@ -126,7 +126,9 @@ fn drawn(url: &str) -> Vec<Trial> {
 
 fn shown(trials: Vec<Trial>) -> Vec<Trial> {
     for trial in &trials {
-        until(&trial.line, || trial.process.shown() > MOST_BLANK_BYTES);
+        until(&trial.line, || {
+            trial.process.screen().len() > MOST_BLANK_BYTES
+        });
     }
     trials
 }
@@ -142,7 +144,7 @@ fn playing(log: &Path) -> [Trial; 2] {
     until("it serves", || {
         page.process.screen().contains("dashboard at")
     });
-    until("it draws", || top.process.shown() > MOST_BLANK_BYTES);
+    until("it draws", || top.process.screen().len() > MOST_BLANK_BYTES);
     [page, top]
 }
 

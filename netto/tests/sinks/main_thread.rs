@@ -55,7 +55,7 @@ fn measured(info: Info, mut source: impl SnapshotSource, snapshots: usize) -> [D
 
 #[test]
 fn the_main_thread_encodes_nothing() {
-    let [encoding, longest] = measured(info(), Source::bulky(3_000_000), 4);
+    let [encoding, longest] = measured(info(), Source::bulky(1_000_000), 4);
     assert!(longest < encoding / 2, "{longest:?} of {encoding:?}");
 }
 

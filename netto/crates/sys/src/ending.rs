@@ -8,6 +8,7 @@
 use std::io::{self, IsTerminal, Stderr, Stdin, Stdout};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ const CAUSES: [i32; 4] = [SIGHUP, SIGPIPE, SIGINT, SIGTERM];
 
 static LISTENS: AtomicBool = AtomicBool::new(false);
 static ASKED: AtomicBool = AtomicBool::new(false);
+/// What is looked at for the command, and how that ends.
+static WATCHED: OnceLock<(Streams, Manner)> = OnceLock::new();
 /// The signals that came, each a bit.
 static CAME: AtomicU32 = AtomicU32::new(0);
 
@@ -98,11 +101,20 @@ pub fn leave_to_kernel() {
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
-    pass_on();
+    if let Some(cause) = cause(false) {
+        end_by(cause);
+    }
 }
 
-/// Ends the process as its cause would have ended it, if it was asked to end.
+/// At the end of a command: ends the process as the cause would have ended it, if it was asked to end and
+/// has no end of its own. Whatever the command says has failed may have failed for the cause.
 pub fn pass_on() {
+    let Some((streams, Manner::AtOnce | Manner::Restoring)) = WATCHED.get() else {
+        return;
+    };
+    if let Some(gone) = streams.look(Duration::ZERO) {
+        note(gone);
+    }
     if let Some(cause) = cause(false) {
         end_by(cause);
     }
@@ -123,11 +135,11 @@ fn end_by(cause: i32) -> ! {
 /// # Errors
 /// There is no thread to be had.
 pub fn watch(manner: Manner, has_reader: bool) -> anyhow::Result<()> {
-    let streams = Streams::new(has_reader);
+    let (streams, _) = WATCHED.get_or_init(|| (Streams::new(has_reader), manner));
     let body = move || {
         privileges::confine_to(Duty::Send);
         while !ASKED.load(Ordering::Acquire) {
-            if let Some(gone) = streams.look() {
+            if let Some(gone) = streams.look(LOOK) {
                 note(gone);
             }
         }
@@ -138,7 +150,7 @@ pub fn watch(manner: Manner, has_reader: bool) -> anyhow::Result<()> {
             while begun.elapsed() < GRACE {
                 match manner {
                     Manner::Orderly => std::thread::sleep(LOOK),
-                    _ if streams.look() == Some(SIGHUP) => break,
+                    _ if streams.look(LOOK) == Some(SIGHUP) => break,
                     _ => {}
                 }
             }
@@ -177,8 +189,8 @@ impl Streams {
         }
     }
 
-    /// Waits for a moment; returns what has gone by then.
-    fn look(&self) -> Option<i32> {
+    /// Waits for so long; returns what has gone by then.
+    fn look(&self, patience: Duration) -> Option<i32> {
         let [input, output, error] = self.are_terminals;
         let watched = [
             (input, self.input.as_fd(), SIGHUP),
@@ -190,10 +202,10 @@ impl Streams {
         // Errors and hangups are reported without being asked for.
         let watched = watched.map(|(_, fd, cause)| (PollFd::new(*fd, PollFlags::empty()), *cause));
         let (mut fds, causes): (Vec<_>, Vec<_>) = watched.unzip();
-        match poll(&mut fds, PollTimeout::try_from(LOOK).ok()) {
+        match poll(&mut fds, PollTimeout::try_from(patience).ok()) {
             Ok(_) | Err(Errno::EINTR) => {}
             // Signals are still looked at.
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(patience),
         }
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
         let is_gone = |fd: &PollFd| fd.revents().is_some_and(|found| found.intersects(gone));

@@ -152,10 +152,14 @@ fn write(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
-        // The reader of a pipe has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        // The reader of a pipe has seen enough, or the terminal has gone, which ends the command.
+        Err(error) if is_unread(&error) => Ok(()),
         written => written.context("cannot write the result"),
     }
+}
+
+fn is_unread(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(libc::EIO)
 }
 
 /// Waits for the end of the export.
