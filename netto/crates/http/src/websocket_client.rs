@@ -20,7 +20,7 @@ use metrics_common::codec::{self, ServerMessage};
 use crate::admission::Dashboard;
 use crate::frames::FrameRefusal;
 use netto_pipeline::metrics_collector::{
-    Deliver, MetricsCollector, Published, Remember, Shutdown, Sink, SinkDrops, Subscribe,
+    Deliver, Form, MetricsCollector, Published, Remember, Shutdown, Sink, SinkDrops, Subscribe,
 };
 use netto_pipeline::supervisor::Watch;
 
@@ -233,6 +233,10 @@ impl Actor for WebSocketClient {
         self.around.collector.do_send(Subscribe {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
+            form: match self.around.wants_compact {
+                true => Form::Compact,
+                false => Form::Message,
+            },
             past: self.around.wants_past.then(|| ctx.address().recipient()),
             shutdown: Some(ctx.address().recipient()),
         });

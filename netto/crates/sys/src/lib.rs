@@ -9,6 +9,7 @@ pub mod control;
 pub mod cpu_records;
 pub mod cpu_time;
 pub mod descriptors;
+pub mod ending;
 pub mod files;
 pub mod held_link;
 pub mod interface_links;
