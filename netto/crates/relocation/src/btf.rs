@@ -7,22 +7,31 @@ use anyhow::{Context, ensure};
 const MAGIC: u32 = 0xeb9f;
 const HEADER_BYTES: usize = 24;
 
-pub const INT: u32 = 1;
-pub const POINTER: u32 = 2;
-pub const ARRAY: u32 = 3;
-pub const STRUCT: u32 = 4;
-pub const UNION: u32 = 5;
-pub const ENUM: u32 = 6;
-pub const FORWARD: u32 = 7;
-pub const TYPEDEF: u32 = 8;
-pub const FUNCTION: u32 = 12;
-pub const PROTOTYPE: u32 = 13;
-pub const FLOAT: u32 = 16;
-pub const ENUM64: u32 = 19;
+// Kinds of types (`enum` in `uapi/linux/btf.h`).
+macro_rules! kinds {
+    ($($name:ident = $number:literal: $about:literal;)+) => {
+        $(#[doc = $about] pub const $name: u32 = $number;)+
+    };
+}
+kinds! {
+    INT = 1: "A number.";
+    POINTER = 2: "A pointer.";
+    ARRAY = 3: "An array.";
+    STRUCT = 4: "A structure.";
+    UNION = 5: "A union.";
+    ENUM = 6: "An enumeration.";
+    FORWARD = 7: "A structure or union of which only the name is known.";
+    TYPEDEF = 8: "Another name of a type.";
+    FUNCTION = 12: "A function.";
+    PROTOTYPE = 13: "Parameters and result of a function.";
+    FLOAT = 16: "A number with a point.";
+    ENUM64 = 19: "An enumeration of numbers of 64 bits.";
+}
 
 /// A type: its kind, and the words behind its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Type {
+    /// Its name; empty if it has none.
     pub name: String,
     /// Kind, number of members, and a flag of the kind.
     pub info: u32,
@@ -37,6 +46,7 @@ pub struct Type {
 /// A member, enumerator or parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
+    /// Its name; empty if it has none.
     pub name: String,
     /// Its type; the value of an enumerator.
     pub word: u32,
@@ -45,6 +55,7 @@ pub struct Member {
 }
 
 impl Type {
+    /// Which kind of type it is.
     pub fn kind(&self) -> u32 {
         self.info >> 24 & 0x1f
     }
@@ -72,6 +83,7 @@ impl Type {
 /// All types of a kernel or object; the first one is `void`.
 #[derive(Debug, Clone)]
 pub struct Types {
+    /// By number.
     pub types: Vec<Type>,
     by_name: HashMap<String, Vec<u32>>,
 }
@@ -88,6 +100,7 @@ impl Words<'_> {
 }
 
 impl Types {
+    /// From a list, whose first one is `void`.
     pub fn new(types: Vec<Type>) -> Self {
         let mut by_name: HashMap<String, Vec<u32>> = HashMap::new();
         for (number, own) in (0..).zip(&types) {
@@ -99,6 +112,8 @@ impl Types {
         Types { types, by_name }
     }
 
+    /// Of a file.
+    ///
     /// # Errors
     /// The bytes are no BTF, or have a kind that is not known.
     pub fn read(bytes: &[u8]) -> anyhow::Result<Self> {
@@ -243,6 +258,7 @@ impl Types {
     }
 }
 
+/// The type of nothing, which has the number 0.
 pub fn void() -> Type {
     Type {
         name: String::new(),

@@ -8,7 +8,7 @@ use crate::btf::{ENUM, FUNCTION, Member, TYPEDEF, Types};
 use crate::program::{Object, Program};
 use crate::spec::Spec;
 
-/// The kernel's lists of what `bpf()` knows, by the begin of their names.
+/// The kernel's list of helpers, and how their names begin.
 pub const HELPERS: (&str, &str) = ("bpf_func_id", "BPF_FUNC_");
 
 /// What is lacking, as people read it; what programs ask for before they use it has `optional`.
@@ -66,7 +66,9 @@ fn has_helper(kernel: &Types, helper: u32) -> bool {
 /// Where a program is attached that is attached by name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
 pub enum Hook {
+    /// A tracepoint.
     Tracepoint(String),
+    /// Begin or end of a function.
     Function(String),
 }
 

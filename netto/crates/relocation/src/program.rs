@@ -10,9 +10,13 @@ use crate::btf::{Types, text_at};
 /// A compiled object.
 #[derive(Debug)]
 pub struct Object {
+    /// Its name.
     pub name: String,
+    /// Its own types.
     pub types: Types,
+    /// What depends on the kernel's.
     pub relocations: Vec<Relocation>,
+    /// Its programs.
     pub programs: Vec<Program>,
     /// Numbers of the helpers that its programs call.
     pub helpers: BTreeSet<u32>,
@@ -21,7 +25,9 @@ pub struct Object {
 /// A place in a program that depends on the kernel's types (`struct bpf_core_relo`).
 #[derive(Debug)]
 pub struct Relocation {
+    /// The section of the instruction.
     pub section: String,
+    /// The type at which it begins, in the object.
     pub type_number: u32,
     /// Such as `0:1:2`.
     pub access: String,
@@ -34,6 +40,7 @@ pub struct Relocation {
 /// A program at a hook.
 #[derive(Debug)]
 pub struct Program {
+    /// The name of its function.
     pub name: String,
     /// Such as `tp_btf/softirq_entry`.
     pub section: String,
@@ -50,6 +57,8 @@ const MOVE: u8 = 0xbf;
 const FRAME: u8 = 10;
 
 impl Object {
+    /// Of a file.
+    ///
     /// # Errors
     /// The bytes are no object that clang makes of a BPF program.
     pub fn read(name: &str, bytes: &[u8]) -> anyhow::Result<Self> {

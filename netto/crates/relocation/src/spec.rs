@@ -9,11 +9,11 @@ use crate::program::Relocation;
 
 /// Kinds of relocations (`enum bpf_core_relo_kind`).
 const FIELD_OFFSET: u32 = 0;
-pub const FIELD_EXISTS: u32 = 2;
+const FIELD_EXISTS: u32 = 2;
 const LAST_OF_FIELDS: u32 = 5;
 const LOCAL_TYPE: u32 = 6;
-pub const TYPE_EXISTS: u32 = 8;
-pub const ENUMERATOR_EXISTS: u32 = 10;
+const TYPE_EXISTS: u32 = 8;
+const ENUMERATOR_EXISTS: u32 = 10;
 
 /// Something of the kernel's types, by its names.
 #[derive(Debug, Clone)]
