@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +13,8 @@ use crate::{build, process};
 
 /// Where the types of kernels are kept.
 const FOLDER: &str = "netto/crates/relocation/kernels";
+/// An example of that crate.
+const REDUCER: &str = "minimal_types";
 /// From which packages: kernel and package in each line.
 const PACKAGES: &str = "packages.txt";
 
@@ -48,10 +50,11 @@ pub fn write(root: &Path, folder: &Path, choice: &Choice) -> Result<()> {
         !wanted.contains(&Kernel::Newest),
         "types are kept by version: say which one is the newest"
     );
+    let reducer = reducer(root)?;
     let (mut packages, mut failures) = (text, Vec::new());
     for kernel in wanted {
         let name = kernel.name();
-        match write_one(root, folder, kernel) {
+        match write_one(root, folder, &reducer, kernel) {
             Ok(package) => packages = with_package(&packages, &name, &package),
             Err(error) => failures.push(format!("{name}: {error:#}")),
         }
@@ -61,8 +64,21 @@ pub fn write(root: &Path, folder: &Path, choice: &Choice) -> Result<()> {
     Ok(())
 }
 
+/// The program that reduces types to what objects ask for.
+fn reducer(root: &Path) -> Result<PathBuf> {
+    let mut cargo = build::cargo_with_dashboard(root)?;
+    // Of the workspace, as all tests are: see `Programs::compile`.
+    cargo
+        .args(["build", "--workspace", "--example", REDUCER])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stdout(Stdio::piped());
+    let messages = process::output(&mut cargo)?;
+    super::executable(&messages, "example", REDUCER)
+        .with_context(|| format!("cargo does not say where it put {REDUCER}"))
+}
+
 /// Writes the types of one kernel, and says of which package.
-fn write_one(root: &Path, folder: &Path, kernel: Kernel) -> Result<String> {
+fn write_one(root: &Path, folder: &Path, reducer: &Path, kernel: Kernel) -> Result<String> {
     let name = kernel.name();
     let (image, package) = kernels::fetch_image(folder, kernel)?;
     let (elf, whole) = (folder.join("vmlinux"), folder.join(format!("{name}.btf")));
@@ -75,13 +91,8 @@ fn write_one(root: &Path, folder: &Path, kernel: Kernel) -> Result<String> {
     objcopy.arg("--dump-section").arg(section);
     process::run(objcopy.arg(&elf).arg("/dev/null"))?;
 
-    let mut cargo = build::cargo_with_dashboard(root)?;
-    cargo.args(["run", "--quiet", "--package", "netto-relocation"]);
-    cargo
-        .args(["--example", "minimal_types", "--"])
-        .arg(&whole)
-        .arg(root.join(FOLDER).join(format!("{name}.btf")));
-    process::run(&mut cargo)?;
+    let place = root.join(FOLDER).join(format!("{name}.btf"));
+    process::run(Command::new(reducer).arg(&whole).arg(place))?;
     Ok(package)
 }
 
