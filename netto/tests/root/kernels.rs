@@ -79,6 +79,11 @@ fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
     if guest::is_one() {
         let missing = &latency.missing;
         ensure!(missing.is_empty(), "points are not measured: {missing:?}");
+        for point in &latency.points {
+            let (slug, method) = (point.point.slug(), &point.method);
+            let has_functions = slug != "qdisc";
+            ensure!(!has_functions || method.contains("fentry"), "{slug} is taken by {method}");
+        }
         for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
             let row = index_of(slug).and_then(|index| info.components.get(index));
             let availability = &row.context("no such row")?.availability;
