@@ -109,6 +109,8 @@ pub const TABLE: &[Row] = &[
     row("allocations", "").quick(),
     row("bpf", "").quick(),
     row("bytecode", "").quick(),
+    row("relocation", "").quick(),
+    row("relocation", "the_kernel_at_hand_").long("another answer on each host; kernels that are kept are compared in each run"),
     row("dashboard", ""),
     row("house", ""),
     row("offline", ""),
