@@ -13,8 +13,7 @@ use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::newest::answer as answer_of_section;
 use netto_questions::selection::Selection;
 
-use super::admission::Peer;
-use super::fair_queue::FairQueue;
+use super::admission::Visitor;
 use super::rate_limiter::RateLimiter;
 
 /// A query with its valid responses.
@@ -25,22 +24,22 @@ pub struct LimitedQuestion {
 }
 
 impl LimitedQuestion {
-    /// Responses are computed in turns of this queue.
-    pub fn new(question: &'static Question, turns: FairQueue) -> Self {
+    /// No response is known yet.
+    pub fn new(question: &'static Question) -> Self {
         LimitedQuestion {
             question,
-            limiter: RateLimiter::new(turns),
+            limiter: RateLimiter::default(),
         }
     }
 
-    /// The response for this peer; `None` if it needs snapshots that are not kept because they
+    /// The response for this visitor; `None` if it needs snapshots that are not kept because they
     /// come from a log.
     pub async fn answer(
         &self,
         selection: Selection,
         (kept, metrics): (&CollectorData, &Metrics),
         info: Arc<Info>,
-        from: Option<Peer>,
+        visitor: &Visitor,
     ) -> Option<Result<Bytes, Refusal>> {
         Some(match self.question.answer {
             // It takes as little as any other request, so it need not wait for its turn.
@@ -50,7 +49,7 @@ impl LimitedQuestion {
             Answer::History(answer) => {
                 let make =
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
-                self.limiter.answer(&kept.past, selection, from, make).await
+                self.limiter.answer(&kept.past, selection, visitor, make).await
             }
             kind @ (Answer::Recent(_) | Answer::Section) => {
                 let name = self.question.name;
@@ -62,7 +61,7 @@ impl LimitedQuestion {
                     }
                 };
                 let recent = kept.recent.as_ref()?;
-                self.limiter.answer(recent, selection, from, make).await
+                self.limiter.answer(recent, selection, visitor, make).await
             }
         })
     }
@@ -96,6 +95,7 @@ mod tests {
     use netto_questions::history::HISTORY;
 
     use super::*;
+    use crate::admission::visitor;
 
     const SECOND_NS: u64 = 1_000_000_000;
     /// Answers with the sequence numbers of the snapshots.
@@ -169,14 +169,16 @@ mod tests {
     ) -> Option<Result<Bytes, Refusal>> {
         let selection = asked.question.parse(query, "").unwrap();
         let info = Arc::new(fixture::info());
+        let slot = visitor::tests::admitted(7);
+        let sources = (kept, &metrics());
         asked
-            .answer(selection, (kept, &metrics()), info, None)
+            .answer(selection, sources, info, &slot.visitor())
             .await
     }
 
     #[actix_web::test]
     async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
-        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY));
         let answer = async |query| answered(&asked, query, &kept).await.unwrap().unwrap();
         let first = answer("component=rx_softirq").await;
         assert_eq!(
@@ -190,7 +192,7 @@ mod tests {
 
     #[actix_web::test]
     async fn a_question_that_cannot_be_answered_is_told_so() {
-        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY));
         let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
         assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
     }
@@ -210,14 +212,14 @@ mod tests {
         };
         let mut kept = kept(0);
         kept.recent = None;
-        let asked = LimitedQuestion::new(&COUNTED, FairQueue::new());
+        let asked = LimitedQuestion::new(&COUNTED);
         let answer = answered(&asked, "", &kept).await.unwrap().unwrap();
         assert_eq!(answer, vec![3]);
     }
 
     #[actix_web::test]
     async fn an_answer_is_of_the_newest_snapshots_of_the_time_that_is_asked_for() {
-        let (mut kept, asked) = (kept(100), LimitedQuestion::new(&NUMBERS, FairQueue::new()));
+        let (mut kept, asked) = (kept(100), LimitedQuestion::new(&NUMBERS));
         for (query, first) in [("", 41), ("last=2s", 99), ("last=1h", 1)] {
             let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
             assert_eq!(answer, (first..=100).collect::<Vec<u8>>(), "{query}");

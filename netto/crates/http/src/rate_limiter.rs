@@ -1,29 +1,30 @@
-//! Responses that depend on the query, computed with a limited share of the CPU: one at a time off
-//! the event loop, peers in turn, each followed by a pause of several times its duration. A
-//! response is cached until its source changes, so that many clients with the same query cost as
-//! much as one. This file knows nothing of a response's content.
+//! Responses that depend on the query: computed one at a time, off the event loop, when the peer's turn
+//! has come (`admission` limits their share of the CPU), and cached until the source changes, so that
+//! many clients with the same query cost as much as one. This file knows nothing of a response's
+//! content.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use actix_web::web::{self, Bytes};
-use tokio::sync::oneshot;
+use actix_web::web::Bytes;
 
-use super::admission::Peer;
-use super::fair_queue::FairQueue;
+use super::admission::{Visitor, Work};
 use netto_pipeline::shared::Shared;
 use netto_questions::api::Refusal;
-use netto_sys::system::thread_cpu_ns;
 
-/// Pause as a multiple of the work before it: at most a tenth of a CPU is used.
-const PAUSE: u32 = 9;
 /// Cached responses of one kind for the current version, bytes.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Responses of one kind; limiters that share a queue compute one response at a time together.
+/// Responses of one kind.
 pub struct RateLimiter<Q> {
-    turns: FairQueue,
     cache: Arc<Mutex<ResponseCache<Q>>>,
+}
+
+impl<Q> Default for RateLimiter<Q> {
+    fn default() -> Self {
+        RateLimiter {
+            cache: Arc::default(),
+        }
+    }
 }
 
 /// Responses computed from one version of the source.
@@ -64,11 +65,6 @@ impl<Q: PartialEq> ResponseCache<Q> {
     }
 }
 
-/// The pause after work of this CPU time, without time that it waited.
-fn pause_after(cpu: Duration) -> Duration {
-    cpu.saturating_mul(PAUSE)
-}
-
 /// Makes an answer, unless another client has asked the same meanwhile.
 fn answered<Q: PartialEq, T: Clone>(
     shared: &Shared<T>,
@@ -92,15 +88,7 @@ fn lock<Q>(cache: &Mutex<ResponseCache<Q>>) -> MutexGuard<'_, ResponseCache<Q>> 
 }
 
 impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
-    /// A limiter with an empty cache.
-    pub fn new(turns: FairQueue) -> Self {
-        RateLimiter {
-            turns,
-            cache: Arc::default(),
-        }
-    }
-
-    /// The response to a query from this peer, computed from the shared data as it is then.
+    /// The response to a query, computed from the shared data as it is then.
     ///
     /// # Errors
     /// Why there is no response.
@@ -108,50 +96,22 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         &self,
         shared: &Shared<T>,
         question: Q,
-        from: Option<Peer>,
+        visitor: &Visitor,
         make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
     ) -> Result<Bytes, Refusal> {
         if let Some(answer) = lock(&self.cache).find(shared.get().0, &question) {
             return Ok(answer);
         }
-        let place = self.turns.place(from).ok_or(Refusal::Busy)?;
-        let turn = place.turn().await.ok_or(Refusal::Busy)?;
         let (shared, cache) = (shared.clone(), self.cache.clone());
-        let (tell, told) = oneshot::channel();
-        // The work and the pause after it continue if the client disconnects.
-        actix_web::rt::spawn(async move {
-            let made = web::block(move || {
-                let begun_ns = thread_cpu_ns();
-                let answer = answered(&shared, &cache, question, make);
-                let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
-                (answer, Duration::from_nanos(cpu_ns))
-            });
-            let failed = "netto could not produce this answer";
-            let unfinished = || Err(Refusal::Failed(failed.to_owned()));
-            let (answer, cpu) = made
-                .await
-                .unwrap_or_else(|_| (unfinished(), Duration::ZERO));
-            // Receiver dropped; ignore.
-            let _ = tell.send(answer);
-            tokio::time::sleep(pause_after(cpu)).await;
-            drop(turn);
-        });
-        let ended = |_| Err(Refusal::Failed("netto ends".to_owned()));
-        told.await.unwrap_or_else(ended)
+        let work = move || answered(&shared, &cache, question, make);
+        let made = visitor.in_turn(Work::Question, work, |_| true).await;
+        made.unwrap_or_else(|| Err(Refusal::Failed("netto could not produce this answer".to_owned())))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_and_its_pause_take_a_tenth_of_a_cpu_however_long_it_takes() {
-        for cpu in [1, 220, 230, 5_000, 90_000].map(Duration::from_millis) {
-            let ratio = cpu.as_secs_f64() / (cpu + pause_after(cpu)).as_secs_f64();
-            assert!((ratio - 0.1).abs() < 1e-9, "{cpu:?}: {ratio}");
-        }
-    }
 
     #[test]
     fn answers_are_kept_within_the_bound_and_for_one_version_only() {

@@ -11,18 +11,44 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use futures_util::FutureExt;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 use super::connection::{Connection, Phase};
 use super::gate::Gate;
 use super::progress::Progress;
-use super::slots::Slot;
+use super::visitor::Slot;
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.
-pub trait Io: AsyncRead + AsyncWrite + Unpin {}
+pub trait Io: AsyncRead + AsyncWrite + Unpin {
+    /// Whether the client has closed its end, read or not.
+    fn has_hung_up(&self) -> bool;
+}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+impl Io for TcpStream {
+    fn has_hung_up(&self) -> bool {
+        is_closed(self.ready(Interest::READABLE).now_or_never())
+    }
+}
+
+impl Io for UnixStream {
+    fn has_hung_up(&self) -> bool {
+        is_closed(self.ready(Interest::READABLE).now_or_never())
+    }
+}
+
+fn is_closed(seen: Option<io::Result<Ready>>) -> bool {
+    seen.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
+}
+
+impl<S: Io> Io for TlsStream<S> {
+    fn has_hung_up(&self) -> bool {
+        self.get_ref().0.has_hung_up()
+    }
+}
 
 /// The stream; see the head of this file.
 pub struct RequestGate {
@@ -40,7 +66,7 @@ pub struct RequestGate {
 }
 
 impl RequestGate {
-    /// Guards a connection that holds a slot; closes it when its peer keeps writes waiting for
+    /// Guards a connection that holds a place; closes it when its peer keeps writes waiting for
     /// longer than `patience` without taking enough.
     pub fn new(io: Box<dyn Io>, slot: Slot, patience: Duration) -> Self {
         RequestGate {
@@ -54,7 +80,7 @@ impl RequestGate {
         }
     }
 
-    /// The connection's slot.
+    /// The connection's place.
     pub fn slot(&self) -> &Slot {
         &self.slot
     }
@@ -62,6 +88,9 @@ impl RequestGate {
     fn check(&self, cx: &Context<'_>) -> io::Result<()> {
         let connection = self.slot.connection();
         connection.register(cx.waker());
+        if connection.is_watched.get() {
+            connection.has_hung_up.set(self.io.has_hung_up());
+        }
         if connection.is_evicted() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -176,7 +205,7 @@ impl AsyncRead for RequestGate {
         match connection.gate.get() {
             // The next request waits until the previous response is being sent.
             Gate::Head if !this.is_stalled => {
-                connection.enter(Phase::Waiting);
+                connection.enter(Phase::Idle);
                 match ready!(this.poll_head(cx))? {
                     Head::Whole(length) => this.admitted = length,
                     Head::None => return Poll::Ready(Ok(())),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::http::header;
 use actix_web::web::{Bytes, Data};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use futures_util::stream;
 use netto_questions::api::{Listened, News};
 use tokio::time::sleep;
@@ -35,9 +35,8 @@ struct Listener {
 }
 
 /// The response that goes on.
-pub(super) fn lines(news: Newest, request: &HttpRequest, state: Data<State>) -> HttpResponse {
-    let visitor = request.conn_data::<Visitor>();
-    let Some(place) = visitor.and_then(Visitor::open_dashboard) else {
+pub(super) fn lines(news: Newest, visitor: &Visitor, state: Data<State>) -> HttpResponse {
+    let Some(place) = visitor.open_dashboard() else {
         return no_dashboard(&state);
     };
     let listener = Listener {

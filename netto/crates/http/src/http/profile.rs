@@ -9,9 +9,8 @@ use netto_metrics::pprof;
 use netto_pipeline::compression::gzip;
 
 use super::State;
-use super::past::{full, later, share};
-use super::responses::text;
-use crate::admission::Visitor;
+use super::access::visitor;
+use super::responses::{later, text};
 
 /// The key of the query; others, which scrapers may send, have no meaning here.
 const SECONDS: &str = "seconds";
@@ -21,47 +20,44 @@ const USUAL_SECONDS: u64 = 30;
 const MOST_SECONDS: u64 = 60;
 
 /// Records for the time that the request asks for, and answers.
-pub(super) async fn profile(request: HttpRequest, state: Data<State>) -> HttpResponse {
+pub(super) async fn profile(
+    request: HttpRequest,
+    state: Data<State>,
+) -> Result<HttpResponse, actix_web::Error> {
     let seconds = match seconds(request.query_string()) {
         Ok(seconds) => seconds,
-        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+        Err(complaint) => return Ok(text(StatusCode::BAD_REQUEST, complaint)),
     };
-    let visitor = request.conn_data::<Visitor>();
-    let Some(place) = state.profile_places.place(visitor.map(Visitor::peer)).await else {
-        return later("too many profiles are being recorded; try again when one has ended");
+    let visitor = visitor(&request)?;
+    let Some(_place) = visitor.profile().await else {
+        let reason = "too many profiles are being recorded; try again when one has ended";
+        return Ok(later(reason));
     };
-    // Dropped with the request if the client goes, which ends the recording.
+    // Dropped with the request if its connection ends, which ends the recording.
     let profile = match state.wiring.stacks.clone().begin_profile() {
         Ok(profile) => profile,
-        Err(reason) => return later(format!("{reason:#}")),
+        Err(reason) => return Ok(later(format!("{reason:#}"))),
     };
     tokio::select! {
         () = actix_web::rt::time::sleep(Duration::from_secs(seconds)) => {}
-        () = place.given_away() => {
-            return later("this profile was ended: somebody with fewer needed its place");
-        }
+        () = visitor.hung_up() => return Ok(later("the client has gone")),
     }
     let made = web::block(move || -> anyhow::Result<Bytes> {
         let message = Bytes::from(pprof::encode(&profile.end()?));
         gzip(&message).map_err(anyhow::Error::msg)
     });
-    let body = match made.await {
-        Ok(Ok(body)) => body,
-        Ok(Err(reason)) => return later(format!("{reason:#}")),
-        Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error),
-    };
-    let Some(share) = share(visitor, body.len()) else {
-        return full();
-    };
-    let mut response = HttpResponse::Ok();
-    response
-        .content_type(pprof::CONTENT_TYPE)
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((
-            header::CONTENT_DISPOSITION,
-            "attachment; filename=\"netto.pb.gz\"",
-        ));
-    super::past::budgeted(&mut response, body, share)
+    Ok(match made.await {
+        Ok(Ok(body)) => HttpResponse::Ok()
+            .content_type(pprof::CONTENT_TYPE)
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .insert_header((
+                header::CONTENT_DISPOSITION,
+                "attachment; filename=\"netto.pb.gz\"",
+            ))
+            .body(body),
+        Ok(Err(reason)) => later(format!("{reason:#}")),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error),
+    })
 }
 
 /// The requested length.

@@ -30,6 +30,18 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
         .body(format!("{message}\n"))
 }
 
+/// There is no room for this answer.
+pub(super) fn full() -> HttpResponse {
+    later("too many long answers are being read; try again in some seconds")
+}
+
+pub(super) fn later(reason: impl std::fmt::Display) -> HttpResponse {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    let seconds = header::HeaderValue::from_static("5");
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
+}
+
 pub(super) async fn not_found(state: Data<State>) -> HttpResponse {
     let asked = state.asked.iter().map(|asked| asked.question.name);
     let asked: String = asked.map(|name| format!("/api/v1/{name}, ")).collect();

@@ -9,11 +9,10 @@ use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
-use super::access::from_own_page;
+use super::access::{from_own_page, visitor};
 use super::past;
 use super::profile::profile;
 use super::responses::{newest_info, no_dashboard, not_found, not_ready, resource, text};
-use crate::admission::Visitor;
 use crate::assets;
 use crate::gzip::Gzipped;
 use crate::websocket_client::{Surroundings, WebSocketClient};
@@ -153,15 +152,13 @@ async fn websocket(
 ) -> Result<HttpResponse, actix_web::Error> {
     // Checked first, so that a bad request costs no slot.
     actix_http::ws::handshake(request.head())?;
-    let visitor = request.conn_data::<Visitor>();
-    let Some(slot) = visitor.and_then(Visitor::open_dashboard) else {
+    let visitor = visitor(&request)?;
+    let Some(slot) = visitor.open_dashboard() else {
         return Ok(no_dashboard(&state));
     };
     let payload = frames::checked(&request, payload).await?;
     let (response, session, messages) = actix_ws::handle(&request, payload)?;
-    if let Some(visitor) = visitor {
-        visitor.connection().open_gate();
-    }
+    visitor.connection().open_gate();
     let wiring = &state.wiring;
     let wants = |wanted: &str| {
         form_urlencoded::parse(request.query_string().as_bytes())
