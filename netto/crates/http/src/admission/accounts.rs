@@ -290,7 +290,7 @@ fn divide(claims: &mut [Claim]) {
     }
     for claim in claims {
         let count = claim.body.and_then(|body| holders.get(&body));
-        claim.amount = claim.whole.div_ceil(count.copied().unwrap_or(1));
+        claim.amount = claim.whole / count.copied().unwrap_or(1);
     }
 }
 
@@ -402,8 +402,10 @@ impl Turns {
     /// Ends the work, which took so much CPU time of this peer.
     pub(super) fn end(&mut self, peer: Peer, cpu: Duration, now: Instant) {
         self.is_working = false;
-        let pause = cpu.saturating_mul(self.pause);
-        let after = |rest: Option<Instant>| rest.map_or(now, |rest| rest.max(now)) + pause;
+        // Others may work in its rest, so that the time of the work counts, too.
+        let begun = now.checked_sub(cpu).unwrap_or(now);
+        let time = cpu.saturating_mul(self.pause + 1);
+        let after = |rest: Option<Instant>| rest.unwrap_or(begun).max(begun) + time;
         self.rests.retain(|_, until| *until + REMEMBERED > now);
         for key in peer.blocks().into_iter().enumerate() {
             let until = after(self.rests.get(&key).copied());

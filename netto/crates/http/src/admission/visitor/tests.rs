@@ -1,6 +1,7 @@
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 
+use futures_util::future::join_all;
 use proptest::prelude::*;
 
 use super::*;
@@ -188,9 +189,8 @@ proptest! {
                     *request = None;
                 }
             }
-            for turn in waiting.into_iter().flatten() {
-                assert!(turn.await.is_some());
-            }
+            let all_done = join_all(waiting.into_iter().flatten()).await;
+            assert!(all_done.iter().all(Option::is_some));
             let slot = all.admit(Peer::User(1)).unwrap();
             assert_eq!(slot.visitor().in_turn(Work::Password, || 1, |_| true).await, Some(1));
         });
