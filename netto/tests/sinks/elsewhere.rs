@@ -28,7 +28,9 @@ pub struct Wire {
 pub struct Namespace(pub String);
 
 fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output();
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output();
     let output = output.expect("ip runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments}: {said}");
@@ -78,7 +80,8 @@ impl Namespace {
                 assert_eq!(entered, 0, "only root can enter");
                 work()
             });
-            done.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+            done.join()
+                .unwrap_or_else(|cause| std::panic::resume_unwind(cause))
         })
     }
 }

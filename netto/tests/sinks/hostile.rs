@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use netto_http::admission;
 use crate::elsewhere::connect_from;
 use crate::process::Process;
 use crate::support::*;
+use netto_http::admission;
 
 /// Responses being sent: each version is shared by all readers.
 const ANSWERS_BYTES: usize = 8 << 20;
@@ -321,8 +321,12 @@ fn read_versions_slowly(cpus: usize, rounds: usize) {
     let above = peak.saturating_sub(idle);
     // Beside what is held, the newest of each form is, and the next ones are made.
     let page = get(process.address, "/metrics", &[]).body.len();
-    let bound = admission::most_bytes(cpus) + readers.len() * admission::CONNECTION_BYTES / 4 + 6 * page;
-    println!("{} slow readers of {cpus} CPUs, pages of {page}: {above} above {idle}, at most {bound}", readers.len());
+    let bound =
+        admission::most_bytes(cpus) + readers.len() * admission::CONNECTION_BYTES / 4 + 6 * page;
+    println!(
+        "{} slow readers of {cpus} CPUs, pages of {page}: {above} above {idle}, at most {bound}",
+        readers.len()
+    );
     assert!(above <= bound, "{above} bytes, {bound} at most");
 }
 

@@ -104,7 +104,10 @@ impl Auth {
             }
             is_right
         };
-        match visitor.in_turn(Work::Password, work, |is_right| !is_right).await {
+        match visitor
+            .in_turn(Work::Password, work, |is_right| !is_right)
+            .await
+        {
             Some(true) => Verdict::Accepted,
             Some(false) | None => Verdict::Refused,
         }

@@ -115,11 +115,8 @@ struct State {
 struct GzippedPages {
     info: Gzipped,
     snapshot: Gzipped,
-    metrics: Gzipped,
-    /// The same as OpenMetrics.
-    open_metrics: Gzipped,
-    /// The same as messages.
-    messages: Gzipped,
+    /// By their form.
+    metrics: [Gzipped; 3],
 }
 
 /// Starts the server; the result resolves when it has ended.
@@ -254,8 +251,8 @@ trait Accepted: Io + AsFd + Sized + 'static {
     /// The user at the other end of a connection within this host.
     fn user(&self) -> Option<u32>;
 
-    /// What it is encrypted with, if so configured.
-    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor>;
+    /// Whether it is encrypted, if so configured.
+    const MAY_ENCRYPT: bool;
 }
 
 impl Accepted for TcpStream {
@@ -270,9 +267,7 @@ impl Accepted for TcpStream {
         is_within.then(|| user_of(local, peer).ok())?
     }
 
-    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
-        tls
-    }
+    const MAY_ENCRYPT: bool = true;
 }
 
 impl Accepted for UnixStream {
@@ -284,9 +279,7 @@ impl Accepted for UnixStream {
         self.peer_cred().ok().map(|peer| peer.uid())
     }
 
-    fn encryption(_: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
-        None
-    }
+    const MAY_ENCRYPT: bool = false;
 }
 
 /// Assigns a place to a new connection, and completes the TLS handshake.
@@ -302,7 +295,7 @@ async fn let_in<S: Accepted>(
     let party = Peer::new(address, stream.user());
     let slot = accounts.admit(party).ok_or(())?;
     stream.bound_buffers().map_err(drop)?;
-    let io: Box<dyn Io> = match S::encryption(tls) {
+    let io: Box<dyn Io> = match tls.filter(|_| S::MAY_ENCRYPT) {
         None => Box::new(stream),
         Some(tls) => {
             let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));

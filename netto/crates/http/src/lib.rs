@@ -16,7 +16,6 @@ pub mod hosts;
 pub mod http;
 pub mod limited_question;
 pub mod live_web_config;
-pub mod rate_limiter;
 pub mod unpacked;
 pub mod web_config;
 pub mod websocket_client;

@@ -1,7 +1,8 @@
 //! Responses to queries of features, computed from the collector's history and its newest
-//! snapshots. `rate_limiter` bounds their cost.
+//! snapshots: one at a time, when the peer's turn has come (`admission` bounds their CPU time), and
+//! cached until the source changes, so that many clients with the same query cost as much as one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, ServerMessage};
@@ -9,18 +10,52 @@ use metrics_common::{Info, Snapshot};
 use netto_metrics::prometheus::Metrics;
 use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
+use netto_pipeline::shared::Shared;
 use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::newest::answer as answer_of_section;
 use netto_questions::selection::Selection;
 
-use super::admission::Visitor;
-use super::rate_limiter::RateLimiter;
+use super::admission::{Visitor, Work};
+
+/// Cached responses of one question for the current version, bytes.
+const CACHE_BYTES: usize = 4 << 20;
 
 /// A query with its valid responses.
 pub struct LimitedQuestion {
     /// The question.
     pub question: &'static Question,
-    limiter: RateLimiter<Selection>,
+    cache: Arc<Mutex<ResponseCache>>,
+}
+
+/// Responses computed from one version of the source.
+#[derive(Default)]
+struct ResponseCache {
+    version: u64,
+    answers: Vec<(Selection, Bytes)>,
+}
+
+impl ResponseCache {
+    fn find(&self, version: u64, question: &Selection) -> Option<Bytes> {
+        let mut answers = self.answers.iter().filter(|_| self.version == version);
+        let (_, answer) = answers.find(|(known, _)| known == question)?;
+        Some(answer.clone())
+    }
+
+    fn keep(&mut self, version: u64, question: Selection, answer: &Bytes) {
+        if self.version != version {
+            *self = ResponseCache::default();
+            self.version = version;
+        }
+        let bytes: usize = self.answers.iter().map(|(_, answer)| answer.len()).sum();
+        if bytes + answer.len() <= CACHE_BYTES {
+            self.answers.push((question, answer.clone()));
+        }
+    }
+}
+
+fn lock(cache: &Mutex<ResponseCache>) -> MutexGuard<'_, ResponseCache> {
+    // A poisoned lock still holds only complete responses.
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LimitedQuestion {
@@ -28,7 +63,7 @@ impl LimitedQuestion {
     pub fn new(question: &'static Question) -> Self {
         LimitedQuestion {
             question,
-            limiter: RateLimiter::default(),
+            cache: Arc::default(),
         }
     }
 
@@ -49,7 +84,7 @@ impl LimitedQuestion {
             Answer::History(answer) => {
                 let make =
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
-                self.limiter.answer(&kept.past, selection, visitor, make).await
+                self.limited(&kept.past, selection, visitor, make).await
             }
             kind @ (Answer::Recent(_) | Answer::Section) => {
                 let name = self.question.name;
@@ -61,9 +96,36 @@ impl LimitedQuestion {
                     }
                 };
                 let recent = kept.recent.as_ref()?;
-                self.limiter.answer(recent, selection, visitor, make).await
+                self.limited(recent, selection, visitor, make).await
             }
         })
+    }
+
+    /// The response, computed from the shared data as it is then.
+    async fn limited<T: Clone + Send + Sync + 'static>(
+        &self,
+        shared: &Shared<T>,
+        question: Selection,
+        visitor: &Visitor,
+        make: impl FnOnce(&Selection, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
+    ) -> Result<Bytes, Refusal> {
+        if let Some(answer) = lock(&self.cache).find(shared.get().0, &question) {
+            return Ok(answer);
+        }
+        let (shared, cache) = (shared.clone(), self.cache.clone());
+        let work = move || {
+            let (version, value) = shared.get();
+            // Another client may have asked the same meanwhile.
+            if let Some(answer) = lock(&cache).find(version, &question) {
+                return Ok(answer);
+            }
+            let answer = Bytes::from(make(&question, value)?.into_boxed_slice());
+            lock(&cache).keep(version, question, &answer);
+            Ok(answer)
+        };
+        let made = visitor.in_turn(Work::Question, work, |_| true).await;
+        let failed = || Refusal::Failed("netto could not produce this answer".to_owned());
+        made.unwrap_or_else(|| Err(failed()))
     }
 }
 
@@ -226,5 +288,21 @@ mod tests {
         }
         kept.recent = None;
         assert!(answered(&asked, "", &kept).await.is_none());
+    }
+
+    #[test]
+    fn answers_are_kept_within_the_bound_and_for_one_version_only() {
+        let last = |seconds| HISTORY.parse(&format!("last={seconds}s"), "").unwrap();
+        let mut cache = ResponseCache::default();
+        let half = Bytes::from(vec![0; CACHE_BYTES / 2]);
+        for seconds in [1, 2, 3] {
+            cache.keep(1, last(seconds), &half);
+        }
+        assert!(cache.find(1, &last(2)).is_some());
+        assert!(cache.find(1, &last(3)).is_none(), "no room");
+        assert!(cache.find(2, &last(2)).is_none());
+        cache.keep(2, last(3), &half);
+        assert!(cache.find(2, &last(3)).is_some());
+        assert!(cache.find(1, &last(2)).is_none());
     }
 }

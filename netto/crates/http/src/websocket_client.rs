@@ -84,19 +84,13 @@ pub struct Surroundings {
 pub struct WebSocketClient {
     session: Option<Session>,
     around: Surroundings,
-    /// Number of the last ping, and the pings without a pong.
+    /// Number of the last ping, and the pings without a pong, with the time of sending and the bytes
+    /// that were sent before.
     pings: u64,
-    on_their_way: VecDeque<Ping>,
+    on_their_way: VecDeque<(u64, Instant, Option<Held>)>,
     /// The history and the newest snapshot, while too many are in flight.
     waiting_past: Option<Remember>,
     waiting: Option<Arc<Published>>,
-}
-
-/// What was sent up to a ping without a pong.
-struct Ping {
-    number: u64,
-    sent: Instant,
-    _held: Option<Held>,
 }
 
 impl WebSocketClient {
@@ -139,11 +133,8 @@ impl WebSocketClient {
 
     fn ping(&mut self, held: Option<Held>, ctx: &mut Context<Self>) {
         self.pings += 1;
-        self.on_their_way.push_back(Ping {
-            number: self.pings,
-            sent: Instant::now(),
-            _held: held,
-        });
+        self.on_their_way
+            .push_back((self.pings, Instant::now(), held));
         let number = Bytes::copy_from_slice(&self.pings.to_be_bytes());
         self.push(Message::Ping(number), ctx);
     }
@@ -164,18 +155,12 @@ impl WebSocketClient {
         }
     }
 
-    /// Holds the bytes of a message that this client has not confirmed: so many copies of it.
-    fn hold(&self, message: &Bytes, copies: usize) -> Option<Held> {
-        let visitor = self.around.slot.visitor();
-        visitor.hold_bytes(copies * message.len())
-    }
-
     /// Sends what waits, as far as the window and the bytes held allow.
     fn send_waiting(&mut self, ctx: &mut Context<Self>) {
         if self.on_their_way.len() < WINDOW
             && let Some(Remember { past, info }) = self.waiting_past.take()
         {
-            let Some(held) = self.hold(&past, PAST_COPIES) else {
+            let Some(held) = self.around.slot.hold(PAST_COPIES * past.len()) else {
                 let reason = "too many long answers are being read; connect again";
                 return self.hang_up(CloseCode::Again, reason, ctx);
             };
@@ -199,7 +184,7 @@ impl WebSocketClient {
             false => published.message(),
         };
         match message {
-            Ok(bytes) => match self.hold(&bytes, 1) {
+            Ok(bytes) => match self.around.slot.hold(bytes.len()) {
                 Some(held) => {
                     self.meet(&published.info, ctx);
                     self.push(Message::Binary(bytes), ctx);
@@ -225,7 +210,7 @@ impl WebSocketClient {
 
     fn look_after(&mut self, ctx: &mut Context<Self>) {
         match self.on_their_way.front() {
-            Some(ping) if ping.sent.elapsed() >= self.around.patience.no_progress => {
+            Some((_, sent, _)) if sent.elapsed() >= self.around.patience.no_progress => {
                 tracing::info!("a dashboard was disconnected: it stopped reading");
                 self.hang_up(CloseCode::Policy, "no progress; connect again", ctx);
             }
@@ -242,7 +227,7 @@ impl WebSocketClient {
         while self
             .on_their_way
             .front()
-            .is_some_and(|ping| ping.number <= number)
+            .is_some_and(|(sent, ..)| *sent <= number)
         {
             self.on_their_way.pop_front();
         }

@@ -41,6 +41,9 @@ const KEPT: usize = 16;
 const MOST_KNOWN: usize = 256;
 const MOST_KNOWN_OF_BLOCK: usize = 8;
 
+/// Rests after one second of the work of each kind (passwords' checks, questions), in seconds: wrong
+/// passwords take half of a CPU, all questions a tenth.
+pub(super) const PAUSES: [u32; 2] = [1, 9];
 /// How far those who owe nothing may exceed the CPU time of all, as a time of rest.
 const CREDIT: Duration = Duration::from_secs(30);
 /// How long the order of turns depends on earlier work, after its rest.
@@ -63,8 +66,6 @@ pub enum Peer {
 /// From the widest block to the peer itself.
 const LEVELS: usize = 3;
 
-type Blocks = [Peer; LEVELS];
-
 impl Peer {
     /// Who is at this address; `user` is known of the host's own users only.
     pub fn new(address: IpAddr, user: Option<u32>) -> Peer {
@@ -81,7 +82,7 @@ impl Peer {
     }
 
     /// The blocks that it is in. A user is a block.
-    fn blocks(self) -> Blocks {
+    fn blocks(self) -> [Peer; LEVELS] {
         match self {
             Peer::Network(bits) if !self.is_local() => {
                 let is_v4 = bits >> 32 == 0xffff;
@@ -173,15 +174,22 @@ struct Holding {
 }
 
 /// A holding in the eyes of a newcomer.
-struct Claim {
+struct Claim<'a> {
     number: u64,
-    blocks: Blocks,
-    standing: Standing,
-    whole: usize,
-    body: Option<Body>,
+    holding: &'a Holding,
     /// Its part, if others hold the same body.
     amount: usize,
     waits_since: Option<Instant>,
+}
+
+impl Claim<'_> {
+    fn block(&self, level: usize) -> Peer {
+        self.holding.connection.peer.blocks()[level]
+    }
+
+    fn standing(&self) -> Standing {
+        self.holding.connection.standing.get()
+    }
 }
 
 impl Pool {
@@ -231,106 +239,104 @@ impl Pool {
         body: Option<Body>,
         now: Instant,
     ) -> Option<Vec<u64>> {
-        let mut claims: Vec<Claim> = self.holdings.iter().map(|own| self.claim(own, now)).collect();
+        let holdings = self.holdings.iter();
+        let claims = holdings.map(|(number, holding)| self.claim(*number, holding, now));
+        let mut claims: Vec<Claim<'_>> = claims.collect();
         let mut ended = Vec::new();
         loop {
-            divide(&mut claims);
-            let is_shared = body.is_some() && claims.iter().any(|claim| claim.body == body);
-            let more = if is_shared { 0 } else { amount };
-            let standing = newcomer.standing.get();
-            let Some(pressed) = self.pressed(&claims, standing, more) else {
+            let readers = divide(&mut claims, body);
+            let more = if readers > 0 { 0 } else { amount };
+            let Some(pressed) = self.pressed(&claims, newcomer.standing.get(), more) else {
                 return Some(ended);
             };
-            let within = (0..claims.len()).filter(|at| claims[*at].standing <= pressed);
-            let blocks = Some(newcomer.peer.blocks());
-            let at = choose(&claims, within.collect(), blocks, more, 0)?;
+            let within = (0..claims.len()).filter(|at| claims[*at].standing() <= pressed);
+            let at = choose(&claims, within.collect(), Some(newcomer.peer), more, 0)?;
             ended.push(claims.remove(at).number);
         }
     }
 
-    fn claim(&self, (number, holding): (&u64, &Holding), now: Instant) -> Claim {
-        let connection = &holding.connection;
+    fn claim<'a>(&self, number: u64, holding: &'a Holding, now: Instant) -> Claim<'a> {
+        let since = holding.since;
         let waits_since = match self.waits {
-            Waits::WithConnection => connection.waits_since(),
-            Waits::WhenOld => (now.saturating_duration_since(holding.since) > LONGEST)
-                .then_some(holding.since),
+            Waits::WithConnection => holding.connection.waits_since(),
+            Waits::WhenOld => (now.saturating_duration_since(since) > LONGEST).then_some(since),
             Waits::Never => None,
         };
         Claim {
-            number: *number,
-            blocks: connection.peer.blocks(),
-            standing: connection.standing.get(),
-            whole: holding.amount,
-            body: holding.body,
+            number,
+            holding,
             amount: holding.amount,
             waits_since,
         }
     }
 
     /// The standing up to which holders are too many for a newcomer of so much more.
-    fn pressed(&self, claims: &[Claim], newcomer: Standing, more: usize) -> Option<Standing> {
+    fn pressed(&self, claims: &[Claim<'_>], newcomer: Standing, more: usize) -> Option<Standing> {
         let kept = match self.capacity {
             0..4 => 0,
             capacity => capacity.div_ceil(KEPT),
         };
         STANDINGS.into_iter().find(|standing| {
-            let above = STANDINGS.iter().filter(|other| *other > standing).count();
-            let held = claims.iter().filter(|claim| claim.standing <= *standing);
+            let above = Standing::Local as usize - *standing as usize;
+            let held = claims.iter().filter(|claim| claim.standing() <= *standing);
             let held: usize = held.map(|claim| claim.amount).sum();
             *standing >= newcomer && held + more > self.capacity - above * kept
         })
     }
 }
 
-/// Divides each body among its holders.
-fn divide(claims: &mut [Claim]) {
+/// Divides each body among its holders; how many have this one.
+fn divide(claims: &mut [Claim<'_>], body: Option<Body>) -> usize {
+    let bodies = claims.iter().filter_map(|claim| claim.holding.body);
     let mut holders: HashMap<Body, usize> = HashMap::new();
-    for body in claims.iter().filter_map(|claim| claim.body) {
-        *holders.entry(body).or_default() += 1;
-    }
+    bodies.for_each(|body| *holders.entry(body).or_default() += 1);
+    let count = |body: Option<Body>| body.and_then(|body| holders.get(&body).copied());
     for claim in claims {
-        let count = claim.body.and_then(|body| holders.get(&body));
-        claim.amount = claim.whole / count.copied().unwrap_or(1);
+        claim.amount = claim.holding.amount / count(claim.holding.body).unwrap_or(1);
     }
+    count(body).unwrap_or(0)
 }
 
 /// Which of the claims `within` gives way: of the block that holds most, at this level and the
 /// next. To a newcomer, a block gives what it holds more than the newcomer's would; what waits, also
 /// if it holds as much. `newcomer` is `None` within a block that gives.
 fn choose(
-    claims: &[Claim],
+    claims: &[Claim<'_>],
     mut within: Vec<usize>,
-    newcomer: Option<Blocks>,
+    newcomer: Option<Peer>,
     more: usize,
     level: usize,
 ) -> Option<usize> {
     let waits_since = |at: usize| claims[at].waits_since;
     if level == LEVELS {
         // One peer's: its longest waiting; of what is at work the newest, and not for itself.
-        let waiting = within.iter().copied().filter(|at| waits_since(*at).is_some());
+        let waiting = within
+            .iter()
+            .copied()
+            .filter(|at| waits_since(*at).is_some());
         let longest = waiting.min_by_key(|at| waits_since(*at));
         let newest = within.iter().copied().max_by_key(|at| claims[*at].number);
         return longest.or(newest.filter(|_| newcomer.is_none()));
     }
-    let block = |at: usize| claims[at].blocks[level];
+    let block = |at: usize| claims[at].block(level);
     let mut by_block: HashMap<Peer, usize> = HashMap::new();
     for at in &within {
         *by_block.entry(block(*at)).or_default() += claims[*at].amount;
     }
     let held = |block: Peer| by_block.get(&block).copied().unwrap_or(0);
-    if let Some(newcomer) = newcomer {
-        let wanted = held(newcomer[level]) + more;
+    let own = newcomer.map(|peer| peer.blocks()[level]);
+    if let Some(own) = own {
         within.retain(|at| {
-            let least = wanted + usize::from(waits_since(*at).is_none());
-            block(*at) == newcomer[level] || held(block(*at)) >= least
+            let least = held(own) + more + usize::from(waits_since(*at).is_none());
+            block(*at) == own || held(block(*at)) >= least
         });
     }
-    let most = within.iter().copied().max_by_key(|at| {
-        let longest = waits_since(*at).map(Reverse);
-        (held(block(*at)), longest)
-    })?;
+    let most = within
+        .iter()
+        .copied()
+        .max_by_key(|at| (held(block(*at)), waits_since(*at).map(Reverse)))?;
     within.retain(|at| block(*at) == block(most));
-    let newcomer = newcomer.filter(|newcomer| block(most) == newcomer[level]);
+    let newcomer = newcomer.filter(|_| Some(block(most)) == own);
     choose(claims, within, newcomer, more, level + 1)
 }
 
@@ -339,7 +345,7 @@ fn choose(
 /// After its work, a peer and its blocks rest for a multiple of the CPU time that it took; so do all
 /// together, but those who owe nothing need not wait for that while the others' rests are
 /// within [`CREDIT`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Turns {
     pause: u32,
     rests: HashMap<(usize, Peer), Instant>,
@@ -354,11 +360,7 @@ impl Turns {
     pub(super) fn new(pause: u32) -> Self {
         Turns {
             pause,
-            rests: HashMap::new(),
-            rest_of_all: None,
-            waiting: BTreeMap::new(),
-            next: 0,
-            is_working: false,
+            ..Turns::default()
         }
     }
 

@@ -11,10 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Connection, Phase};
 use super::gate::Gate;
@@ -23,32 +20,9 @@ use super::visitor::Slot;
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.
-pub trait Io: AsyncRead + AsyncWrite + Unpin {
-    /// Whether the client has closed its end, read or not.
-    fn has_hung_up(&self) -> bool;
-}
+pub trait Io: AsyncRead + AsyncWrite + Unpin {}
 
-impl Io for TcpStream {
-    fn has_hung_up(&self) -> bool {
-        is_closed(self.ready(Interest::READABLE).now_or_never())
-    }
-}
-
-impl Io for UnixStream {
-    fn has_hung_up(&self) -> bool {
-        is_closed(self.ready(Interest::READABLE).now_or_never())
-    }
-}
-
-fn is_closed(seen: Option<io::Result<Ready>>) -> bool {
-    seen.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
-}
-
-impl<S: Io> Io for TlsStream<S> {
-    fn has_hung_up(&self) -> bool {
-        self.get_ref().0.has_hung_up()
-    }
-}
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
 /// The stream; see the head of this file.
 pub struct RequestGate {
@@ -88,9 +62,6 @@ impl RequestGate {
     fn check(&self, cx: &Context<'_>) -> io::Result<()> {
         let connection = self.slot.connection();
         connection.register(cx.waker());
-        if connection.is_watched.get() {
-            connection.has_hung_up.set(self.io.has_hung_up());
-        }
         if connection.is_evicted() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -113,19 +84,15 @@ impl RequestGate {
     /// Discards received bytes, up to a limit: closing a connection with unread data resets it, and
     /// the client may not see the reason.
     fn discard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let mut left = MAX_DRAINED_BYTES;
         let mut chunk = [0; 4096];
-        loop {
+        for _ in 0..MAX_DRAINED_BYTES / chunk.len() {
             let mut buffer = ReadBuf::new(&mut chunk);
-            let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(cx, &mut buffer) else {
-                return Ok(());
-            };
-            read?;
-            left = left.saturating_sub(buffer.filled().len());
-            if left == 0 || buffer.filled().is_empty() {
-                return Ok(());
+            let read = Pin::new(&mut self.io).poll_read(cx, &mut buffer)?;
+            if read.is_pending() || buffer.filled().is_empty() {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Reads until a head is complete.
@@ -145,20 +112,32 @@ impl RequestGate {
                 return Poll::Ready(Ok(Head::Whole(end)));
             }
             self.searched = self.received.len().saturating_sub(2);
-            let room = MAX_HEAD_BYTES - self.received.len();
-            if room == 0 {
+            if self.received.len() == MAX_HEAD_BYTES {
                 self.discard(cx)?;
                 return Poll::Ready(Ok(Head::TooLong));
             }
-            let mut chunk = [0; 4096];
-            let size = room.min(chunk.len());
-            let mut buffer = ReadBuf::new(&mut chunk[..size]);
-            ready!(Pin::new(&mut self.io).poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
+            if !ready!(self.poll_more(cx))? {
                 return Poll::Ready(Ok(Head::None));
             }
-            self.received.extend_from_slice(buffer.filled());
         }
+    }
+
+    /// Receives some more; `false` if the client sends nothing more, or there is no room for it.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut chunk = [0; 4096];
+        let size = chunk.len().min(MAX_HEAD_BYTES - self.received.len());
+        let mut buffer = ReadBuf::new(&mut chunk[..size]);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut buffer))?;
+        self.received.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(!buffer.filled().is_empty()))
+    }
+
+    /// Reads ahead, so that it is noticed when the client closes its end. One that sends more than
+    /// a head meanwhile is taken for gone.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while ready!(self.poll_more(cx))? {}
+        self.slot.connection().has_hung_up.set(true);
+        Poll::Pending
     }
 }
 
@@ -221,6 +200,7 @@ impl AsyncRead for RequestGate {
             }
             Gate::Head => Poll::Pending,
             Gate::Shut if this.let_through(out) => Poll::Ready(Ok(())),
+            Gate::Shut if connection.is_watched.get() => this.poll_end(cx),
             Gate::Shut => Poll::Pending,
             Gate::Open => {
                 this.admitted = this.received.len();

@@ -1,7 +1,7 @@
 //! Applies the accounts to connections: places, bytes and turns as guards. However a request ends,
 //! what it took is free again; a connection that gave way notices at its next step.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,13 +14,10 @@ use actix_web::web::{self, Bytes};
 use netto_pipeline::profile::MOST_PROFILES;
 use netto_sys::system::thread_cpu_ns;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::timeout_at;
 
-use super::accounts::{Known, Peer, Pool, Standing, Turns, Waits};
+use super::accounts::{Known, PAUSES, Peer, Pool, Standing, Turns, Waits};
 use super::connection::{Connection, Phase};
-
-/// How often it is looked whether a watched client has hung up.
-const LOOKS: Duration = Duration::from_millis(250);
 
 /// How much of each resource there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +45,11 @@ enum Resource {
 /// What takes CPU time off the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// A password's check; wrong ones take half of a CPU.
+    /// A password's check.
     Password,
-    /// An answer to a question; all take a tenth of a CPU.
+    /// An answer to a question.
     Question,
 }
-
-/// Rests after one second of each kind of work, in seconds.
-const PAUSES: [u32; 2] = [1, 9];
 
 /// What all connections hold.
 pub struct Accounts {
@@ -81,13 +75,12 @@ impl Accounts {
         evictions: Arc<AtomicU64>,
         when_left: impl Fn() + 'static,
     ) -> Rc<Accounts> {
-        let places = |count, waits| Pool::new(count, waits);
         Rc::new(Accounts {
             pools: RefCell::new([
-                places(limits.unauthenticated, Waits::WithConnection),
-                places(limits.active, Waits::WithConnection),
-                places(limits.dashboards, Waits::Never),
-                places(MOST_PROFILES, Waits::Never),
+                Pool::new(limits.unauthenticated, Waits::WithConnection),
+                Pool::new(limits.active, Waits::WithConnection),
+                Pool::new(limits.dashboards, Waits::Never),
+                Pool::new(MOST_PROFILES, Waits::Never),
                 Pool::new(limits.bytes, Waits::WhenOld),
             ]),
             known: RefCell::default(),
@@ -172,7 +165,7 @@ impl Drop for Slot {
 pub struct Visitor {
     accounts: Rc<Accounts>,
     connection: Rc<Connection>,
-    place: Rc<Cell<Option<Held>>>,
+    place: Rc<RefCell<Option<Held>>>,
 }
 
 impl Visitor {
@@ -202,19 +195,16 @@ impl Visitor {
 
     /// Moves the connection to another kind of place, if there is one.
     fn move_to(&self, resource: Resource) -> bool {
-        let place = self.take(resource, 1, None);
-        let is_moved = place.is_some();
-        if is_moved {
-            self.place.set(place);
-        }
-        is_moved
+        let Some(place) = self.take(resource, 1, None) else {
+            return false;
+        };
+        drop(self.place.replace(Some(place)));
+        true
     }
 
     fn is_at(&self, resource: Resource) -> bool {
-        let place = self.place.take();
-        let is_at = place.as_ref().is_some_and(|held| held.resource == resource);
-        self.place.set(place);
-        is_at
+        let place = self.place.borrow();
+        place.as_ref().is_some_and(|held| held.resource == resource)
     }
 
     /// Marks the connection as active after a successful response, and remembers its peer.
@@ -254,10 +244,18 @@ impl Visitor {
     /// Waits until the client has closed its end.
     pub async fn hung_up(&self) {
         self.connection.is_watched.set(true);
-        while !self.connection.has_hung_up.get() {
-            self.connection.wake();
-            sleep(LOOKS).await;
-        }
+        self.connection.wake();
+        // The gate sees it in the same task.
+        let has_hung_up = || self.connection.has_hung_up.get();
+        poll_fn(|_| {
+            if has_hung_up() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        self.connection.is_watched.set(false);
     }
 
     /// Works when the peer's turn has come, off the event loop; the CPU time is the peer's if
@@ -269,30 +267,25 @@ impl Visitor {
         work: impl FnOnce() -> T + Send + 'static,
         is_paid: fn(&T) -> bool,
     ) -> Option<T> {
+        let Connection { peer, standing, .. } = &*self.connection;
         let queue = &self.accounts.queues[kind as usize];
-        let (peer, standing) = (self.connection.peer, self.connection.standing.get());
-        let number = queue.turns.borrow_mut().wait(peer, standing);
-        let waiting = Waiting { queue, number };
+        let mut turn = Turn {
+            number: queue.turns.borrow_mut().wait(*peer, standing.get()),
+            visitor: self.clone(),
+            kind,
+            cpu: None,
+        };
         self.connection.enter(Phase::Queued);
-        loop {
+        while turn.cpu.is_none() {
             let changed = queue.changed.notified();
-            let begun = queue.turns.borrow_mut().begin(number, Instant::now());
+            let begun = queue.turns.borrow_mut().begin(turn.number, Instant::now());
             match begun {
-                Ok(()) => break,
-                Err(Some(until)) => tokio::select! {
-                    () = changed => {}
-                    () = sleep_until(until.into()) => {}
-                },
+                Ok(()) => turn.cpu = Some(Duration::ZERO),
+                Err(Some(until)) => drop(timeout_at(until.into(), changed).await),
                 Err(None) => changed.await,
             }
         }
         self.connection.enter(Phase::Working);
-        drop(waiting);
-        let mut turn = Turn {
-            visitor: self.clone(),
-            kind,
-            cpu: Duration::ZERO,
-        };
         let (tell, told) = oneshot::channel();
         actix_web::rt::spawn(async move {
             let done = web::block(move || {
@@ -303,7 +296,7 @@ impl Visitor {
             });
             if let Ok((result, cpu)) = done.await {
                 if is_paid(&result) {
-                    turn.cpu = cpu;
+                    turn.cpu = Some(cpu);
                 }
                 drop(turn);
                 // Receiver dropped; ignore.
@@ -314,32 +307,23 @@ impl Visitor {
     }
 }
 
-/// Waits for a turn, or has got it.
-struct Waiting<'a> {
-    queue: &'a Queue,
-    number: u64,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.queue.turns.borrow_mut().leave(self.number);
-        self.queue.changed.notify_waiters();
-    }
-}
-
-/// The right to work now. It belongs to the work, not to the request.
+/// The right to work, once it has come. It belongs to the work, not to the request.
 struct Turn {
     visitor: Visitor,
     kind: Work,
-    cpu: Duration,
+    number: u64,
+    /// What the work took, once it has begun.
+    cpu: Option<Duration>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Visitor { accounts, connection, .. } = &self.visitor;
-        let queue = &accounts.queues[self.kind as usize];
+        let queue = &self.visitor.accounts.queues[self.kind as usize];
         let mut turns = queue.turns.borrow_mut();
-        turns.end(connection.peer, self.cpu, Instant::now());
+        match self.cpu {
+            Some(cpu) => turns.end(self.visitor.connection.peer, cpu, Instant::now()),
+            None => turns.leave(self.number),
+        }
         queue.changed.notify_waiters();
     }
 }
@@ -348,9 +332,9 @@ impl Drop for Turn {
 pub struct Dashboard(Visitor);
 
 impl Dashboard {
-    /// The connection.
-    pub fn visitor(&self) -> &Visitor {
-        &self.0
+    /// Holds so many bytes that the client has not confirmed; `None` if there is no room for them.
+    pub fn hold(&self, bytes: usize) -> Option<Held> {
+        self.0.hold_bytes(bytes)
     }
 }
 

@@ -3,12 +3,14 @@
 //!
 //! The subject of a request does not matter here.
 
+use std::future::{Ready, ready};
+
 use actix_web::body::{BoxBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
 
 use super::State;
 use super::responses::{full, text};
@@ -30,7 +32,7 @@ pub(super) async fn admit(
         .app_data::<Data<State>>()
         .cloned()
         .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
-    let visitor = visitor(request.request())?.clone();
+    let visitor = Visitor::extract(request.request()).await?;
     let turn = RequestPermit::new(
         visitor.connection().clone(),
         announced_body(request.headers()),
@@ -60,10 +62,15 @@ pub(super) async fn admit(
     Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, held, turn))))
 }
 
-/// The connection that a request came by.
-pub(super) fn visitor(request: &HttpRequest) -> Result<&Visitor, actix_web::Error> {
-    let visitor = request.conn_data::<Visitor>();
-    visitor.ok_or_else(|| actix_web::error::ErrorInternalServerError("no connection"))
+impl FromRequest for Visitor {
+    type Error = actix_web::Error;
+    type Future = Ready<Result<Visitor, actix_web::Error>>;
+
+    /// The connection that a request came by.
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let visitor = request.conn_data::<Visitor>().cloned();
+        ready(visitor.ok_or_else(|| actix_web::error::ErrorInternalServerError("no connection")))
+    }
 }
 
 /// The response with the bytes of its body held, or a refusal if there is no room for them. What is

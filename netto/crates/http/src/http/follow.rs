@@ -7,15 +7,15 @@
 
 use std::time::{Duration, Instant};
 
-use actix_web::http::header;
-use actix_web::web::{Bytes, Data};
 use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::web::{Bytes, Data};
 use futures_util::stream;
 use netto_questions::api::{Listened, News};
 use tokio::time::sleep;
 
 use super::State;
-use super::responses::no_dashboard;
+use super::responses::{fresh, no_dashboard};
 use crate::admission::{Dashboard, Visitor};
 
 /// Time between two looks.
@@ -50,10 +50,7 @@ pub(super) fn lines(news: Newest, visitor: &Visitor, state: Data<State>) -> Http
         let line = listener.next().await;
         Some((Ok::<_, std::convert::Infallible>(line), listener))
     });
-    HttpResponse::Ok()
-        .content_type("application/x-ndjson")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .streaming(Box::pin(lines))
+    fresh(StatusCode::OK, "application/x-ndjson").streaming(Box::pin(lines))
 }
 
 impl Listener {

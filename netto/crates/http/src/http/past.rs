@@ -5,9 +5,9 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::{StreamExt, stream};
 
-use super::access::visitor;
-use super::responses::{full, newest_info, not_ready, text};
+use super::responses::{attachment, fresh, full, newest_info, not_ready, text};
 use super::{State, follow};
+use crate::admission::Visitor;
 use crate::dump;
 use netto_questions::api::{Answer, Refusal};
 
@@ -15,31 +15,31 @@ use netto_questions::api::{Answer, Refusal};
 pub(super) async fn answer(
     index: usize,
     request: HttpRequest,
+    visitor: Visitor,
     state: Data<State>,
-) -> Result<HttpResponse, actix_web::Error> {
+) -> HttpResponse {
     let asked = &state.asked[index];
     let accept = request.headers().get_all(header::ACCEPT);
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let query = request.query_string();
     let selection = match asked.question.parse(query, &accept.join(",")) {
         Ok(selection) => selection,
-        Err(complaint) => return Ok(text(StatusCode::BAD_REQUEST, complaint)),
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };
     let kept = &state.wiring.kept;
     if kept.latest.get().is_none() {
-        return Ok(not_ready());
+        return not_ready();
     }
-    let visitor = visitor(&request)?;
     if let (true, Answer::State { news, .. }) = (selection.follows, asked.question.answer) {
-        return Ok(follow::lines(news, visitor, state.clone()));
+        return follow::lines(news, &visitor, state.clone());
     }
     let content_type = selection.form.content_type();
     let info = newest_info(&state);
     let sources = (kept, &state.wiring.metrics);
-    Ok(match asked.answer(selection, sources, info, visitor).await {
+    match asked.answer(selection, sources, info, &visitor).await {
         Some(answer) => given(answer, content_type),
         None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
-    })
+    }
 }
 
 /// Why a replay has no such response.
@@ -54,40 +54,32 @@ fn given(answer: Result<Bytes, Refusal>, content_type: &'static str) -> HttpResp
             return text(StatusCode::INTERNAL_SERVER_ERROR, refusal);
         }
     };
-    HttpResponse::Ok()
-        .content_type(content_type)
-        .insert_header((header::CACHE_CONTROL, "no-store"))
+    fresh(StatusCode::OK, content_type)
         .insert_header((header::VARY, "Accept"))
         .body(answer)
 }
 
 /// The newest snapshots as a log.
-pub(super) async fn dump(
-    request: HttpRequest,
-    state: Data<State>,
-) -> Result<HttpResponse, actix_web::Error> {
+pub(super) async fn dump(visitor: Visitor, state: Data<State>) -> HttpResponse {
     let kept = &state.wiring.kept;
     let Some(recent) = &kept.recent else {
-        return Ok(text(StatusCode::NOT_FOUND, OF_A_RECORDING));
+        return text(StatusCode::NOT_FOUND, OF_A_RECORDING);
     };
     if kept.latest.get().is_none() {
-        return Ok(not_ready());
+        return not_ready();
     }
     let (_, recent) = recent.get();
-    let Some(held) = visitor(&request)?.hold_bytes(recent.bytes()) else {
-        return Ok(full());
+    let Some(held) = visitor.hold_bytes(recent.bytes()) else {
+        return full();
     };
     let pieces = stream::iter(dump::pieces(&recent)).map(move |piece| {
         // Until the last piece is read.
         let _ = &held;
         piece
     });
-    Ok(HttpResponse::Ok()
-        .content_type("application/octet-stream")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((
-            header::CONTENT_DISPOSITION,
-            "attachment; filename=\"netto.log\"",
-        ))
-        .streaming(pieces))
+    attachment(
+        "application/octet-stream",
+        "attachment; filename=\"netto.log\"",
+    )
+    .streaming(pieces)
 }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use netto_metrics::pprof;
 use netto_pipeline::compression::gzip;
 
 use super::State;
-use super::access::visitor;
-use super::responses::{later, text};
+use super::responses::{attachment, later, text};
+use crate::admission::Visitor;
 
 /// The key of the query; others, which scrapers may send, have no meaning here.
 const SECONDS: &str = "seconds";
@@ -22,42 +22,36 @@ const MOST_SECONDS: u64 = 60;
 /// Records for the time that the request asks for, and answers.
 pub(super) async fn profile(
     request: HttpRequest,
+    visitor: Visitor,
     state: Data<State>,
-) -> Result<HttpResponse, actix_web::Error> {
+) -> HttpResponse {
     let seconds = match seconds(request.query_string()) {
         Ok(seconds) => seconds,
-        Err(complaint) => return Ok(text(StatusCode::BAD_REQUEST, complaint)),
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };
-    let visitor = visitor(&request)?;
     let Some(_place) = visitor.profile().await else {
-        let reason = "too many profiles are being recorded; try again when one has ended";
-        return Ok(later(reason));
+        return later("too many profiles are being recorded; try again when one has ended");
     };
     // Dropped with the request if its connection ends, which ends the recording.
     let profile = match state.wiring.stacks.clone().begin_profile() {
         Ok(profile) => profile,
-        Err(reason) => return Ok(later(format!("{reason:#}"))),
+        Err(reason) => return later(format!("{reason:#}")),
     };
     tokio::select! {
         () = actix_web::rt::time::sleep(Duration::from_secs(seconds)) => {}
-        () = visitor.hung_up() => return Ok(later("the client has gone")),
+        () = visitor.hung_up() => return later("the client has gone"),
     }
     let made = web::block(move || -> anyhow::Result<Bytes> {
         let message = Bytes::from(pprof::encode(&profile.end()?));
         gzip(&message).map_err(anyhow::Error::msg)
     });
-    Ok(match made.await {
-        Ok(Ok(body)) => HttpResponse::Ok()
-            .content_type(pprof::CONTENT_TYPE)
-            .insert_header((header::CACHE_CONTROL, "no-store"))
-            .insert_header((
-                header::CONTENT_DISPOSITION,
-                "attachment; filename=\"netto.pb.gz\"",
-            ))
-            .body(body),
+    match made.await {
+        Ok(Ok(body)) => {
+            attachment(pprof::CONTENT_TYPE, "attachment; filename=\"netto.pb.gz\"").body(body)
+        }
         Ok(Err(reason)) => later(format!("{reason:#}")),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error),
-    })
+    }
 }
 
 /// The requested length.

@@ -66,7 +66,11 @@ fn a_network_of_ipv6_is_one_peer_and_on_this_host_a_user_is() {
     let user = |address: &str, user| Peer::new(address.parse().unwrap(), Some(user));
     assert_eq!(user("127.0.0.1", 7), user("127.9.9.9", 7));
     assert_eq!(user("::1", 7), user("::ffff:127.0.0.1", 7));
-    assert_eq!(user("127.0.0.1", 7), user("192.0.2.1", 7), "its other address");
+    assert_eq!(
+        user("127.0.0.1", 7),
+        user("192.0.2.1", 7),
+        "its other address"
+    );
     assert_ne!(user("127.0.0.1", 7), user("127.0.0.1", 8));
     assert_eq!(at("127.0.0.1"), at("127.9.9.9"));
     assert!(at("::1").is_local() && user("::1", 0).is_local());
@@ -77,7 +81,9 @@ fn a_network_of_ipv6_is_one_peer_and_on_this_host_a_user_is() {
 fn a_block_is_a_48_and_a_56_of_ipv6_and_a_24_of_ipv4() {
     let shared = |one: &str, other: &str| {
         let (one, other) = (at(one).blocks(), at(other).blocks());
-        (0..LEVELS).filter(|level| one[*level] == other[*level]).count()
+        (0..LEVELS)
+            .filter(|level| one[*level] == other[*level])
+            .count()
     };
     for (one, other, expected) in [
         ("2001:db8:1:aa01::1", "2001:db8:1:aa02::1", 2),
@@ -101,18 +107,32 @@ fn the_peer_with_the_most_gives_way_and_of_its_connections_the_longest_waiting()
 
 #[test]
 fn a_customer_with_many_networks_is_one_at_each_level() {
-    let networks: Vec<_> = (0..5).map(|network| connection(of(1, 1, network))).collect();
+    let networks: Vec<_> = (0..5)
+        .map(|network| connection(of(1, 1, network)))
+        .collect();
     let sites: Vec<_> = (0..5).map(|site| connection(of(2, site, 0))).collect();
     let others = [connection(of(3, 0, 0)), connection(of(4, 0, 0))];
     let holders: Vec<_> = networks.iter().chain(&others).collect();
     assert_eq!(loser(&holders, of(5, 0, 0)), Some(4), "its newest");
     let holders: Vec<_> = sites.iter().chain(&others).collect();
-    assert_eq!(loser(&holders, of(5, 0, 0)), Some(4), "whichever site it is of");
-    assert_eq!(loser(&holders, of(3, 0, 0)), Some(4), "who has one may have two");
+    assert_eq!(
+        loser(&holders, of(5, 0, 0)),
+        Some(4),
+        "whichever site it is of"
+    );
+    assert_eq!(
+        loser(&holders, of(3, 0, 0)),
+        Some(4),
+        "who has one may have two"
+    );
     // Within a customer, one site has no more than another either.
     let holders: Vec<_> = networks[..3].iter().collect();
     assert_eq!(loser(&holders, of(1, 2, 0)), Some(2));
-    assert_eq!(loser(&holders, of(1, 1, 9)), None, "all its networks have one");
+    assert_eq!(
+        loser(&holders, of(1, 1, 9)),
+        None,
+        "all its networks have one"
+    );
 }
 
 #[test]
@@ -121,18 +141,30 @@ fn work_ends_only_for_who_has_less() {
     assert_eq!(loser(&[&one, &two], of(1, 0, 0)), None);
     assert_eq!(loser(&[&one, &two], of(2, 0, 0)), Some(1));
     let other = connection(of(2, 0, 0));
-    assert_eq!(loser(&[&one, &other], of(3, 0, 0)), None, "everybody has one");
+    assert_eq!(
+        loser(&[&one, &other], of(3, 0, 0)),
+        None,
+        "everybody has one"
+    );
     let idle = waiting(of(2, 0, 0), 1);
     assert_eq!(loser(&[&one, &idle], of(3, 0, 0)), Some(1));
-    assert_eq!(loser(&[&one, &idle], of(1, 0, 0)), None, "it has as much already");
+    assert_eq!(
+        loser(&[&one, &idle], of(1, 0, 0)),
+        None,
+        "it has as much already"
+    );
 }
 
 #[test]
 fn users_of_the_host_and_who_was_admitted_before_find_a_place_among_workers() {
-    let strangers: Vec<_> = (0..=u8::MAX).map(|number| connection(of(number, 0, 0))).collect();
+    let strangers: Vec<_> = (0..=u8::MAX)
+        .map(|number| connection(of(number, 0, 0)))
+        .collect();
     let mut pool = Pool::new(64, Waits::WithConnection);
     let admit = |pool: &mut Pool, own: &Rc<Connection>| pool.take(own, 1, None, now());
-    let admitted = strangers.iter().filter(|own| admit(&mut pool, own).is_some());
+    let admitted = strangers
+        .iter()
+        .filter(|own| admit(&mut pool, own).is_some());
     assert_eq!(admitted.count(), 64 - 2 * 4);
     for (standing, more) in [(Standing::Known, 4), (Standing::Local, 4)] {
         for number in 0..=more {
@@ -186,7 +218,11 @@ fn of_bytes_the_newest_of_who_holds_most_give_way_and_none_in_vain() {
         assert_eq!(take(&mut pool, &other, 4), Some(1), "its part");
     }
     assert_eq!(take(&mut pool, &other, 4), None, "each has a half");
-    assert_eq!(take(&mut pool, &third, 12), None, "it would have more than each");
+    assert_eq!(
+        take(&mut pool, &third, 12),
+        None,
+        "it would have more than each"
+    );
     assert_eq!(pool.holdings.len(), 6);
     assert_eq!(take(&mut pool, &third, 8), Some(2));
 }
@@ -214,10 +250,16 @@ fn one_body_is_held_once_however_many_read_it() {
         assert!(taken.is_some_and(|(_, ended)| ended.is_empty()));
     }
     let own = connection(Peer::User(99));
-    assert!(pool.take(&own, BYTES / 2, Some((8192, BYTES / 2)), now()).is_some());
+    assert!(
+        pool.take(&own, BYTES / 2, Some((8192, BYTES / 2)), now())
+            .is_some()
+    );
     let next = pool.take(&connection(Peer::User(98)), 1, None, now());
     let (_, ended) = next.expect("room");
-    assert!(ended.iter().all(|ended| Rc::ptr_eq(ended, &own)), "who has it alone");
+    assert!(
+        ended.iter().all(|ended| Rc::ptr_eq(ended, &own)),
+        "who has it alone"
+    );
 }
 
 /// Clients that wait for turns, by the time.
@@ -331,7 +373,10 @@ fn all_together_take_their_share_whoever_they_are() {
                 worked += DEAR;
             }
             let most = share * (clock.now - begun + CREDIT).as_secs_f64() + DEAR.as_secs_f64();
-            assert!(worked.as_secs_f64() <= most, "{customers}: {worked:?}, {most}");
+            assert!(
+                worked.as_secs_f64() <= most,
+                "{customers}: {worked:?}, {most}"
+            );
         }
     }
 }

@@ -48,7 +48,9 @@ fn strangers_never_take_the_place_of_a_guest_or_a_dashboard() {
     guest.visitor().mark_active();
     let dashboard = all.admit(host(1)).unwrap();
     let _open = dashboard.visitor().open_dashboard().unwrap();
-    let crowd: Vec<_> = (0..200).filter_map(|number| all.admit(host(number))).collect();
+    let crowd: Vec<_> = (0..200)
+        .filter_map(|number| all.admit(host(number)))
+        .collect();
     assert_eq!(crowd.len(), 200);
     assert_eq!(gone(&[&guest, &dashboard]), [false, false]);
     let is_there = |slot: &&Slot| !slot.connection().is_evicted();
@@ -83,7 +85,9 @@ fn a_closing_dashboard_counts_as_a_stranger() {
             slot
         })
         .collect();
-    let kept = lingering.iter().filter(|slot| !slot.connection().is_evicted());
+    let kept = lingering
+        .iter()
+        .filter(|slot| !slot.connection().is_evicted());
     assert!(kept.count() <= 1);
 }
 
@@ -96,7 +100,10 @@ fn bytes_are_held_until_they_are_read() {
     let _again = other.visitor().hold(&page).unwrap();
     assert!(one.visitor().hold_bytes(600_000).is_none());
     drop(first);
-    assert!(one.visitor().hold_bytes(600_000).is_none(), "the other reads it");
+    assert!(
+        one.visitor().hold_bytes(600_000).is_none(),
+        "the other reads it"
+    );
     assert_eq!(gone(&[&one, &other]), [false, false]);
 }
 
@@ -108,7 +115,10 @@ async fn profiles_are_shared_by_customer_and_a_place_is_free_once_a_recording_ha
     for slot in &slots[..2] {
         held.push(slot.visitor().profile().await.unwrap());
     }
-    assert!(slots[2].visitor().profile().await.is_none(), "two places are kept");
+    assert!(
+        slots[2].visitor().profile().await.is_none(),
+        "two places are kept"
+    );
     let user = |number| all.admit(Peer::User(number)).unwrap();
     let (one, other) = (user(1), user(2));
     for slot in [&one, &other] {
@@ -117,8 +127,14 @@ async fn profiles_are_shared_by_customer_and_a_place_is_free_once_a_recording_ha
     let third = user(3);
     let visitor = third.visitor();
     let mut waiting = Box::pin(visitor.profile());
-    assert!(poll_once(&mut waiting).await.is_none(), "until the end of another");
-    assert_eq!(gone(&[&slots[0], &slots[1], &one, &other]), [false, true, false, false]);
+    assert!(
+        poll_once(&mut waiting).await.is_none(),
+        "until the end of another"
+    );
+    assert_eq!(
+        gone(&[&slots[0], &slots[1], &one, &other]),
+        [false, true, false, false]
+    );
     held.remove(1);
     assert!(waiting.await.is_some());
 }
@@ -141,11 +157,16 @@ async fn who_waits_for_a_turn_is_not_working_and_work_goes_on_without_its_client
     assert!(one.connection.waits_since().is_none());
     assert!(other.connection.waits_since().is_some());
     drop(first);
-    assert!(poll_once(&mut second).await.is_none(), "the work still counts");
+    assert!(
+        poll_once(&mut second).await.is_none(),
+        "the work still counts"
+    );
     go.send(()).unwrap();
     assert_eq!(second.await, Some(7));
     assert!(told.try_recv().is_ok());
-    let failed = one.in_turn(Work::Password, || panic!("no paper"), |()| true).await;
+    let failed = one
+        .in_turn(Work::Password, || panic!("no paper"), |()| true)
+        .await;
     assert_eq!(failed, None);
     assert_eq!(one.in_turn(Work::Password, || 1, |_| true).await, Some(1));
 }
