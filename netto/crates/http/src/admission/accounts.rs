@@ -251,7 +251,12 @@ impl Pool {
             };
             let within = (0..claims.len()).filter(|at| claims[*at].standing() <= pressed);
             let at = choose(&claims, within.collect(), Some(newcomer.peer), more, 0)?;
-            ended.push(claims.remove(at).number);
+            // All that its connection holds ends with it.
+            let loser = claims[at].holding.connection.clone();
+            let is_other = |claim: &Claim<'_>| !Rc::ptr_eq(&claim.holding.connection, &loser);
+            let gone = claims.iter().filter(|claim| !is_other(claim));
+            ended.extend(gone.map(|claim| claim.number));
+            claims.retain(is_other);
         }
     }
 

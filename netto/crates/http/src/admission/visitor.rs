@@ -182,7 +182,7 @@ impl Visitor {
         let mut pools = self.accounts.pools.borrow_mut();
         let pool = &mut pools[resource as usize];
         let (number, ended) = pool.take(&self.connection, amount, body, Instant::now())?;
-        for connection in ended {
+        for connection in ended.iter().filter(|ended| !ended.is_evicted()) {
             connection.evict();
             self.accounts.evictions.fetch_add(1, Ordering::Relaxed);
         }

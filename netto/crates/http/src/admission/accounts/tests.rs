@@ -209,22 +209,25 @@ fn of_bytes_the_newest_of_who_holds_most_give_way_and_none_in_vain() {
         let taken = pool.take(own, BYTES / 24 * parts, None, now());
         taken.map(|(_, ended)| ended.len())
     };
-    let (one, other, third) = (local(1), local(2), local(3));
+    let third = local(3);
     for _ in 0..6 {
-        assert_eq!(take(&mut pool, &one, 4), Some(0));
+        assert_eq!(take(&mut pool, &local(1), 4), Some(0));
     }
-    assert_eq!(take(&mut pool, &one, 4), None, "it has everything already");
+    assert_eq!(take(&mut pool, &local(1), 4), None, "it has everything");
     for _ in 0..3 {
-        assert_eq!(take(&mut pool, &other, 4), Some(1), "its part");
+        assert_eq!(take(&mut pool, &local(2), 4), Some(1), "its part");
     }
-    assert_eq!(take(&mut pool, &other, 4), None, "each has a half");
-    assert_eq!(
-        take(&mut pool, &third, 12),
-        None,
-        "it would have more than each"
-    );
+    assert_eq!(take(&mut pool, &local(2), 4), None, "each has a half");
+    assert_eq!(take(&mut pool, &third, 12), None, "more than each");
     assert_eq!(pool.holdings.len(), 6);
     assert_eq!(take(&mut pool, &third, 8), Some(2));
+    assert_eq!(take(&mut pool, &third, 2), None, "it has as much as others");
+    let (mut pool, several) = (bytes(), local(4));
+    for _ in 0..6 {
+        assert_eq!(take(&mut pool, &several, 4), Some(0));
+    }
+    let ended = take(&mut pool, &third, 4);
+    assert_eq!(ended, Some(6), "all that a connection holds ends with it");
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn who_reads_for_too_long_gives_way_to_who_holds_no_more() {
     let mut pool = bytes();
     let slow = connection(Peer::User(1));
     pool.take(&slow, BYTES, None, now()).unwrap();
-    let mut later = |after| {
+    let later = |after| {
         let other = connection(Peer::User(2));
         let taken = pool.make_room(&other, BYTES, None, now() + after);
         taken.map(|ended| ended.len())

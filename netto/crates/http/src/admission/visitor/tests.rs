@@ -135,7 +135,7 @@ async fn profiles_are_shared_by_customer_and_a_place_is_free_once_a_recording_ha
         gone(&[&slots[0], &slots[1], &one, &other]),
         [false, true, false, false]
     );
-    held.remove(1);
+    drop(held.remove(1));
     assert!(waiting.await.is_some());
 }
 
