@@ -39,7 +39,8 @@ const MAX_DRAINED_BYTES: usize = 256 << 10;
 /// records.
 pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (128 << 10);
 
-/// Sizes of a socket's buffers, bytes; the kernel takes up to twice as much for each.
+/// Sizes of a socket's buffers, bytes; the kernel takes up to twice as much to receive, and three times to
+/// send.
 pub const SOCKET_BYTES: usize = 64 << 10;
 
 /// Most memory, in bytes, of all connections other than dashboards.
