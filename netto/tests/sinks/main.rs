@@ -13,9 +13,11 @@ mod python;
 
 mod client;
 mod commands;
+mod elsewhere;
 mod process;
 mod support;
 
+mod crowd;
 mod dashboards;
 mod endings;
 mod gone;

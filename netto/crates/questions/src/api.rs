@@ -145,9 +145,6 @@ pub enum Refusal {
     /// The question is invalid: repeating it does not help.
     #[error(transparent)]
     Wrong(#[from] Complaint),
-    /// Too many requests.
-    #[error("too many queries about the past are queued; try again in some seconds")]
-    Busy,
     /// The answer could not be produced.
     #[error("{0}")]
     Failed(String),
