@@ -307,7 +307,7 @@ fn thousands_of_parked_tasks_find_a_slot_whatever_their_numbers() {
     let numbers: [&dyn Fn(u64) -> u64; 4] = [
         &|n| 1000 + n,
         &|n| 512 * n + 7,
-        &|n| 1 << 21 | 6 * n,
+        &|n| (1 << 21) | (6 * n),
         // Numbers at random.
         &|n| (n + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 43,
     ];
@@ -422,7 +422,7 @@ fn switches_at_the_same_time(
     arriving: [u64; 2],
 ) {
     let depth = |task: u64| OUTER - 0x10 * (1 + task % 8);
-    let in_a_send = |task: u64| depth(task) << 32 | in_a_send() & 0xffff_ffff;
+    let in_a_send = |task: u64| (depth(task) << 32) | (in_a_send() & 0xffff_ffff);
     for place in 0.. {
         let mut world = World::new();
         let park = |world: &mut World, task: u64| {
