@@ -231,6 +231,7 @@ pub const TABLE: &[Row] = &[
     root("changes::a_component_").one_guest(OLDER),
     root("changes::a_cpu_").one_guest(NEWER),
     root("kernels::").guest(),
+    root("refusal::").long("needs a kernel that is refused: `cargo xtask vm --kernel 5.10` runs it"),
 ];
 
 /// The rows of a program that name this test.

@@ -20,7 +20,7 @@ use crate::{child, daemon, guest, running};
 
 tests! {
     kernels::socket_calls_are_attached_as_this_kernel_allows;
-    kernels::a_kernel_without_what_every_probe_needs_is_refused;
+    refusal::a_kernel_without_what_every_probe_needs;
 }
 
 /// Begins every line that is meant for `cargo xtask vm`.
@@ -97,7 +97,7 @@ fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
 }
 
 /// By `cargo xtask vm --kernel 5.10`.
-fn a_kernel_without_what_every_probe_needs_is_refused() -> Result<()> {
+fn a_kernel_without_what_every_probe_needs() -> Result<()> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let release = release.trim();
     let numbers = release.split('.').map(|number| number.parse::<u32>());
