@@ -119,11 +119,7 @@ const RECORDS: &[Record] = &[
             ),
             ("place", 1, "Bits 32..47 and 48..63: outer and inner VLAN."),
             ("ip_bytes", 1, "Of the IP packet."),
-            (
-                "header_bytes",
-                1,
-                "Of its headers, up to the transport's.",
-            ),
+            ("header_bytes", 1, "Of its headers, up to the transport's."),
             ("tcp_flags", 1, "As in the header."),
             ("tos", 1, "Type of service or traffic class."),
             ("ttl", 1, "Time to live or hop limit."),

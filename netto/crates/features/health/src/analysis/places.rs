@@ -84,8 +84,8 @@ impl Places {
             Place::Free | Place::Resting => None,
         };
         let mut taken: Vec<&mut Place> = self.0.iter_mut().collect();
-        taken.retain(|own| quiet(&own).is_some_and(|readings| readings >= QUIET_READINGS));
-        taken.sort_by_key(|own| std::cmp::Reverse(quiet(&own)));
+        taken.retain(|own| quiet(own).is_some_and(|readings| readings >= QUIET_READINGS));
+        taken.sort_by_key(|own| std::cmp::Reverse(quiet(own)));
         for place in taken.into_iter().take(count) {
             *place = Place::Resting;
         }
