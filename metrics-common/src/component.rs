@@ -156,6 +156,11 @@ pub struct Rule {
     pub under: &'static [&'static str],
 }
 
+/// Names, several a line: rustfmt leaves what is in braces as it is.
+macro_rules! names {
+    ($($name:literal,)*) => { &[$($name),*] };
+}
+
 const fn at(frame: &'static str) -> Rule {
     Rule { frame, under: &[] }
 }
@@ -218,19 +223,11 @@ pub struct Component {
 
 /// Frames at which a walk from the innermost function outwards ends: beyond them is the
 /// interrupted code, or the system call around the work.
-pub const BOUNDARIES: &[&str] = &[
-    "net_rx_action",
-    "net_tx_action",
-    "handle_softirqs",
-    "__do_softirq",
-    "napi_threaded_poll",
-    "napi_threaded_poll_loop",
-    "cpu_map_kthread_run",
-    "process_one_work",
-    "do_syscall_64",
-    "el0_svc",
-    "invoke_syscall",
-];
+pub const BOUNDARIES: &[&str] = names! {
+    "net_rx_action", "net_tx_action", "handle_softirqs", "__do_softirq", "napi_threaded_poll",
+    "napi_threaded_poll_loop", "cpu_map_kthread_run", "process_one_work", "do_syscall_64",
+    "el0_svc", "invoke_syscall",
+};
 
 /// Functions that a packet enters once a probe has met it with its socket or interface, so that
 /// their work is for that packet.
@@ -256,68 +253,27 @@ const RX_CORE_V6: &[&str] = &[
 const CORE: &[&str] = &["__netif_receive_skb_core"];
 
 /// The socket layer's functions for sending, for all address families.
-const SEND_CALLS: &[&str] = &[
-    "__sys_sendto",
-    "____sys_sendmsg",
-    "___sys_sendmsg",
-    "__sys_sendmsg",
-    "__sys_sendmmsg",
-    "sock_write_iter",
-    "sock_sendmsg",
-    "__sock_sendmsg",
-    "splice_to_socket",
-    "sock_sendpage",
-    "kernel_sendpage",
-    "io_send",
-    "io_sendmsg",
-    "io_send_zc",
-    "io_sendmsg_zc",
-];
+const SEND_CALLS: &[&str] = names! {
+    "__sys_sendto", "____sys_sendmsg", "___sys_sendmsg", "__sys_sendmsg", "__sys_sendmmsg",
+    "sock_write_iter", "sock_sendmsg", "__sock_sendmsg", "splice_to_socket", "sock_sendpage",
+    "kernel_sendpage", "io_send", "io_sendmsg", "io_send_zc", "io_sendmsg_zc",
+};
 
 /// The same for receiving.
-const RECEIVE_CALLS: &[&str] = &[
-    "__sys_recvfrom",
-    "____sys_recvmsg",
-    "___sys_recvmsg",
-    "__sys_recvmsg",
-    "do_recvmmsg",
-    "sock_read_iter",
-    "sock_recvmsg",
-    "sock_splice_read",
-    "io_recv",
-    "io_recvmsg",
-];
+const RECEIVE_CALLS: &[&str] = names! {
+    "__sys_recvfrom", "____sys_recvmsg", "___sys_recvmsg", "__sys_recvmsg", "do_recvmmsg",
+    "sock_read_iter", "sock_recvmsg", "sock_splice_read", "io_recv", "io_recvmsg",
+};
 
 /// The same for opening, closing and configuring sockets.
-const CONNECTION_CALLS: &[&str] = &[
-    "__sys_socket",
-    "__sys_socketpair",
-    "sock_create",
-    "__sock_create",
-    "__sys_bind",
-    "__sys_bind_socket",
-    "__sys_listen",
-    "__sys_listen_socket",
-    "__sys_connect",
-    "__sys_connect_file",
-    "__sys_accept4",
-    "do_accept",
-    "__sys_shutdown",
-    "__sys_shutdown_sock",
-    "sock_close",
-    "__sock_release",
-    "__sys_setsockopt",
-    "do_sock_setsockopt",
-    "sock_common_setsockopt",
-    "__sys_getsockopt",
-    "do_sock_getsockopt",
-    "sock_common_getsockopt",
-    "__sys_getsockname",
-    "__sys_getpeername",
-    "do_getsockname",
-    "sock_ioctl",
-    "sock_do_ioctl",
-];
+const CONNECTION_CALLS: &[&str] = names! {
+    "__sys_socket", "__sys_socketpair", "sock_create", "__sock_create", "__sys_bind",
+    "__sys_bind_socket", "__sys_listen", "__sys_listen_socket", "__sys_connect",
+    "__sys_connect_file", "__sys_accept4", "do_accept", "__sys_shutdown", "__sys_shutdown_sock",
+    "sock_close", "__sock_release", "__sys_setsockopt", "do_sock_setsockopt",
+    "sock_common_setsockopt", "__sys_getsockopt", "do_sock_getsockopt", "sock_common_getsockopt",
+    "__sys_getsockname", "__sys_getpeername", "do_getsockname", "sock_ioctl", "sock_do_ioctl",
+};
 
 /// The same for polling sockets.
 const POLL_CALLS: &[&str] = &["sock_poll"];
@@ -340,36 +296,12 @@ const SHARED_RULES: &[Rule] = &each::<53>(
 );
 
 /// Name patterns of the functions that the socket layer calls for Internet families.
-const INTERNET: &[&str] = &[
-    "inet_*",
-    "__inet_*",
-    "inet6_*",
-    "__inet6_*",
-    "tcp_*",
-    "__tcp_*",
-    "do_tcp_*",
-    "udp_*",
-    "udpv6_*",
-    "udplite_*",
-    "ip_*",
-    "do_ip_*",
-    "ip4_*",
-    "__ip4_*",
-    "ip6_*",
-    "__ip6_*",
-    "ipv6_*",
-    "do_ipv6_*",
-    "raw_*",
-    "rawv6_*",
-    "ping_*",
-    "packet_*",
-    "xsk_*",
-    "mptcp_*",
-    "sctp_*",
-    "tls_*",
-    "smc_*",
-    "l2tp_*",
-];
+const INTERNET: &[&str] = names! {
+    "inet_*", "__inet_*", "inet6_*", "__inet6_*", "tcp_*", "__tcp_*", "do_tcp_*", "udp_*",
+    "udpv6_*", "udplite_*", "ip_*", "do_ip_*", "ip4_*", "__ip4_*", "ip6_*", "__ip6_*", "ipv6_*",
+    "do_ipv6_*", "raw_*", "rawv6_*", "ping_*", "packet_*", "xsk_*", "mptcp_*", "sctp_*", "tls_*",
+    "smc_*", "l2tp_*",
+};
 
 const SEND_RULES: &[Rule] = &joined::<Rule, 34>(
     &each::<28>(INTERNET, SEND_CALLS),
@@ -505,1213 +437,394 @@ const fn of_program() -> [Component; ROWS] {
     all
 }
 
-const TABLE: &[Component] = &[
-    Component {
-        slug: "network",
-        parent: None,
-        kind: Kind::Sum,
-        label: "Networking",
-        color: "#1f6feb",
-        help: "All CPU time that this host spends on networking.",
-    },
-    Component {
-        slug: "tx_syscall",
-        parent: Some("network"),
-        kind: Kind::Timed(Source::SocketSend, SEND_RULES),
-        label: "Socket sends",
-        color: "#eeb228",
-        help: "Sends on Internet and packet sockets, from the socket layer down to the driver, softirqs excluded.",
-    },
-    Component {
-        slug: "send_copy",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("_copy_from_iter"),
-            at("_copy_from_iter_nocache"),
-            at("__arch_copy_from_user"),
-            at("csum_and_copy_from_iter_full"),
-            at("copy_page_from_iter"),
-            at("copy_page_from_iter_atomic"),
-            at("ip_generic_getfrag"),
-            at("udplite_getfrag"),
-            at("raw_getfrag"),
-            at("skb_copy_datagram_from_iter"),
-            at("skb_splice_from_iter"),
-            at("skb_zerocopy_iter_stream"),
-            at("zerocopy_fill_skb_from_iter"),
-            at("__zerocopy_sg_from_iter"),
-            at("__check_object_size"),
-        ]),
-        label: "Copy from user",
-        color: "#8bab77",
-        help: "Copying the message from user space into buffers, or pinning its pages.",
-    },
-    Component {
-        slug: "send_buffers",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__alloc_skb"),
-            at("alloc_skb_with_frags"),
-            at("sock_alloc_send_pskb"),
-            at("sock_wmalloc"),
-            at("sk_stream_alloc_skb"),
-            at("tcp_stream_alloc_skb"),
-            at("sk_page_frag_refill"),
-            at("skb_page_frag_refill"),
-            at("tcp_wmem_schedule"),
-            at("__sk_mem_schedule"),
-            at("__sk_mem_raise_allocated"),
-            at("sk_forced_mem_schedule"),
-        ]),
-        label: "Buffers",
-        color: "#7e1490",
-        help: "Allocating packet buffers and pages, and charging them to the socket and its cgroup.",
-    },
-    Component {
-        slug: "send_wait",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("sk_stream_wait_memory"),
-            at("sock_wait_for_wmem"),
-            at("wait_woken"),
-            at("lock_sock_nested"),
-            at("__lock_sock"),
-            at("schedule"),
-            at("schedule_timeout"),
-        ]),
-        label: "Waiting",
-        color: "#47d8f8",
-        help: "Going to sleep and waking up: for room in the send buffer, or for the socket's lock.",
-    },
-    Component {
-        slug: "send_backlog",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__release_sock"),
-            at("tcp_v4_do_rcv"),
-            at("tcp_v6_do_rcv"),
-            at("tcp_rcv_established"),
-            at("tcp_rcv_state_process"),
-            at("tcp_ack"),
-        ]),
-        label: "Socket backlog",
-        color: "#385729",
-        help: "Receive work that this socket's packets left for the sender, who held its lock: TCP's input and ACKs.",
-    },
-    Component {
-        slug: "send_tls",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[at("tls_*"), at("bpf_exec_tx_verdict")]),
-        label: "Kernel TLS",
-        color: "#d9c327",
-        help: "Encrypting records in the kernel (kTLS).",
-    },
-    Component {
-        slug: "send_tcp",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("tcp_sendmsg"),
-            at("tcp_sendmsg_locked"),
-            at("tcp_sendpage"),
-            at("tcp_sendpage_locked"),
-            at("do_tcp_sendpages"),
-            at("tcp_push"),
-            at("tcp_push_one"),
-            at("tcp_write_xmit"),
-            at("__tcp_push_pending_frames"),
-            at("__tcp_transmit_skb"),
-            at("tcp_release_cb"),
-            at("tcp_tsq_handler"),
-            at("tcp_tsq_write"),
-        ]),
-        label: "TCP output",
-        color: "#1b63db",
-        help: "TCP: queueing data, deciding what may be sent, making segments.",
-    },
-    Component {
-        slug: "send_datagram",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("udp_sendmsg"),
-            at("udpv6_sendmsg"),
-            at("udp_send_skb"),
-            at("udp_v6_send_skb"),
-            at("udp_push_pending_frames"),
-            at("ip_make_skb"),
-            at("__ip_make_skb"),
-            at("ip_append_data"),
-            at("__ip_append_data"),
-            at("ip6_make_skb"),
-            at("__ip6_make_skb"),
-            at("ip6_append_data"),
-            at("__ip6_append_data"),
-            at("raw_sendmsg"),
-            at("rawv6_sendmsg"),
-            at("ping_v4_sendmsg"),
-            at("ping_v6_sendmsg"),
-            at("packet_sendmsg"),
-            at("tpacket_snd"),
-            at("xsk_sendmsg"),
-            at("__xsk_generic_xmit"),
-        ]),
-        label: "UDP and raw output",
-        color: "#c45f30",
-        help: "UDP, raw, packet and AF_XDP sockets: making one packet of a message.",
-    },
-    Component {
-        slug: "send_routing",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("ip_route_output_flow"),
-            at("ip_route_output_key_hash"),
-            at("ip_route_output_key_hash_rcu"),
-            at("fib_table_lookup"),
-            at("sk_dst_check"),
-            at("__sk_dst_check"),
-            at("ipv4_dst_check"),
-            at("ip6_dst_check"),
-            at("ip6_dst_lookup_flow"),
-            at("ip6_dst_lookup_tail"),
-            at("ip6_sk_dst_lookup_flow"),
-            at("ip6_route_output_flags"),
-        ]),
-        label: "Route lookup",
-        color: "#6693fa",
-        help: "Finding the route and checking the one that the socket remembers.",
-    },
-    Component {
-        slug: "send_netfilter",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[at("nf_hook_slow")]),
-        label: "Netfilter output",
-        color: "#ea7d22",
-        help: "Netfilter's OUTPUT, POSTROUTING and egress hooks: rules, address translation, connection tracking.",
-    },
-    Component {
-        slug: "send_ip",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__ip_queue_xmit"),
-            at("ip_queue_xmit"),
-            at("ip_send_skb"),
-            at("ip_local_out"),
-            at("__ip_local_out"),
-            at("ip_output"),
-            at("ip_mc_output"),
-            at("ip_finish_output"),
-            at("__ip_finish_output"),
-            at("ip_finish_output2"),
-            at("ip_do_fragment"),
-            at("ip6_xmit"),
-            at("inet6_csk_xmit"),
-            at("ip6_send_skb"),
-            at("ip6_local_out"),
-            at("__ip6_local_out"),
-            at("ip6_output"),
-            at("ip6_finish_output"),
-            at("ip6_finish_output2"),
-            at("ip6_fragment"),
-            at("neigh_resolve_output"),
-            at("neigh_connected_output"),
-        ]),
-        label: "IP output",
-        color: "#72578a",
-        help: "IPv4 and IPv6 output: headers, fragments and the neighbour's link-layer address.",
-    },
-    Component {
-        slug: "send_tc",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("tc_run"),
-            at("tcf_classify"),
-            at("__tcf_classify"),
-            at("cls_bpf_classify"),
-            at("tcf_action_exec"),
-            under("[bpf]", &["__dev_queue_xmit"]),
-        ]),
-        label: "TC egress",
-        color: "#a9cb85",
-        help: "Traffic control on egress: classifiers, actions and BPF programs on clsact or tcx.",
-    },
-    Component {
-        slug: "send_gso",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("validate_xmit_skb"),
-            at("validate_xmit_skb_list"),
-            at("__skb_gso_segment"),
-            at("skb_mac_gso_segment"),
-            at("skb_segment"),
-            at("skb_checksum_help"),
-            at("skb_csum_hwoffload_help"),
-        ]),
-        label: "GSO and checksums",
-        color: "#b9325a",
-        help: "Cutting large packets into segments and summing them up, where the device cannot.",
-    },
-    Component {
-        slug: "send_qdisc",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("dev_qdisc_enqueue"),
-            at("__qdisc_run"),
-            at("sch_direct_xmit"),
-            under("*", &["__qdisc_run", "dev_qdisc_enqueue"]),
-        ]),
-        label: "Queueing discipline",
-        color: "#e993be",
-        help: "Queueing disciplines: enqueueing, shaping, and dequeueing for the device.",
-    },
-    Component {
-        slug: "send_device",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__dev_queue_xmit"),
-            at("dev_queue_xmit"),
-            at("__dev_direct_xmit"),
-            at("dev_hard_start_xmit"),
-            at("dev_queue_xmit_nit"),
-            at("netdev_core_pick_tx"),
-            at("netdev_pick_tx"),
-        ]),
-        label: "Device output",
-        color: "#890b60",
-        help: "The device layer: picking a queue, locking it, copies for packet taps.",
-    },
-    Component {
-        slug: "send_driver",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[under("*", &["dev_hard_start_xmit", "__dev_direct_xmit"])]),
-        label: "Driver transmit",
-        color: "#cd6acc",
-        help: "The driver's transmit function; for software devices that is the hand-over to the receiving side.",
-    },
-    Component {
-        slug: "send_socket",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&joined::<Rule, 20>(
-            &each::<15>(SEND_CALLS, &[]),
-            &[
-                at("inet_sendmsg"),
-                at("inet6_sendmsg"),
-                at("inet_sendpage"),
-                at("security_socket_sendmsg"),
-                at("move_addr_to_kernel"),
-            ],
-        )),
-        label: "Socket layer",
-        color: "#a4010c",
-        help: "The system call and the socket layer: finding the socket, its address, security checks.",
-    },
-    Component {
-        slug: "send_tracing",
-        parent: Some("tx_syscall"),
-        kind: Kind::Sampled(TRACING),
-        label: "Tracing",
-        color: "#271bd9",
-        help: "Programs that trace sends on their way, netto's own probes among them.",
-    },
-    Component {
-        slug: "send_unattributed",
-        parent: Some("tx_syscall"),
-        kind: Kind::Remainder,
-        label: "Unattributed",
-        color: "#b3acb4",
-        help: "Time of socket sends that no stage of this list can claim: cut stacks, no sample taken.",
-    },
-    Component {
-        slug: "rx_syscall",
-        parent: Some("network"),
-        kind: Kind::Timed(Source::SocketReceive, RECEIVE_RULES),
-        label: "Socket receives",
-        color: "#529f5f",
-        help: "Receives from Internet and packet sockets, mostly copying to user space, softirqs excluded.",
-    },
-    Component {
-        slug: "receive_copy",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("_copy_to_iter"),
-            at("__arch_copy_to_user"),
-            at("skb_copy_datagram_iter"),
-            at("__skb_datagram_iter"),
-            at("simple_copy_to_iter"),
-            at("skb_copy_and_csum_datagram_msg"),
-            at("copy_page_to_iter"),
-            at("skb_splice_bits"),
-            at("__skb_splice_bits"),
-            at("tcp_zerocopy_receive"),
-            at("__check_object_size"),
-        ]),
-        label: "Copy to user",
-        color: "#a62105",
-        help: "Copying data from packet buffers to user space, or handing over their pages.",
-    },
-    Component {
-        slug: "receive_wait",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__skb_wait_for_more_packets"),
-            at("sk_wait_data"),
-            at("wait_woken"),
-            at("lock_sock_nested"),
-            at("__lock_sock"),
-            at("schedule"),
-            at("schedule_timeout"),
-        ]),
-        label: "Waiting",
-        color: "#9bc4fb",
-        help: "Going to sleep and waking up: for data to arrive, or for the socket's lock.",
-    },
-    Component {
-        slug: "receive_free",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("skb_attempt_defer_free"),
-            at("__consume_stateless_skb"),
-            at("skb_consume_udp"),
-            at("consume_skb"),
-            at("__kfree_skb"),
-            at("kfree_skb_reason"),
-            at("sk_skb_reason_drop"),
-            at("kfree_skb_partial"),
-            at("skb_release_data"),
-            at("skb_release_head_state"),
-            at("kfree_skbmem"),
-            at("skb_free_datagram"),
-            at("udp_rmem_release"),
-            at("tcp_eat_recv_skb"),
-        ]),
-        label: "Freeing buffers",
-        color: "#612e98",
-        help: "Freeing packet buffers whose data has been read, and uncharging them.",
-    },
-    Component {
-        slug: "receive_ack",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("tcp_cleanup_rbuf"),
-            at("__tcp_cleanup_rbuf"),
-            at("tcp_rcv_space_adjust"),
-            at("tcp_send_ack"),
-            at("__tcp_send_ack"),
-            at("__tcp_transmit_skb"),
-            at("tcp_write_xmit"),
-        ]),
-        label: "ACKs and windows",
-        color: "#e9b144",
-        help: "TCP telling the sender that there is room again: window updates and ACKs, their transmission included.",
-    },
-    Component {
-        slug: "receive_backlog",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__release_sock"),
-            at("tcp_v4_do_rcv"),
-            at("tcp_v6_do_rcv"),
-            at("tcp_rcv_established"),
-            at("tcp_rcv_state_process"),
-            at("tcp_ack"),
-        ]),
-        label: "Socket backlog",
-        color: "#5d64d5",
-        help: "Packets that arrived while the receiver held the socket's lock, taken through TCP by the receiver.",
-    },
-    Component {
-        slug: "receive_tls",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[at("tls_*")]),
-        label: "Kernel TLS",
-        color: "#dd792f",
-        help: "Decrypting records in the kernel (kTLS).",
-    },
-    Component {
-        slug: "receive_protocol",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("tcp_recvmsg"),
-            at("tcp_recvmsg_locked"),
-            at("tcp_splice_read"),
-            at("tcp_read_sock"),
-            at("__tcp_read_sock"),
-            at("udp_recvmsg"),
-            at("udpv6_recvmsg"),
-            at("__skb_recv_udp"),
-            at("__skb_try_recv_from_queue"),
-            at("__skb_recv_datagram"),
-            at("skb_recv_datagram"),
-            at("raw_recvmsg"),
-            at("rawv6_recvmsg"),
-            at("ping_recvmsg"),
-            at("packet_recvmsg"),
-            at("xsk_recvmsg"),
-        ]),
-        label: "Transport protocol",
-        color: "#3894fe",
-        help: "TCP, UDP, raw and packet sockets: finding the next data in the receive queue.",
-    },
-    Component {
-        slug: "receive_socket",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&joined::<Rule, 14>(
-            &each::<10>(RECEIVE_CALLS, &[]),
-            &[
-                at("inet_recvmsg"),
-                at("inet6_recvmsg"),
-                at("security_socket_recvmsg"),
-                at("move_addr_to_user"),
-            ],
-        )),
-        label: "Socket layer",
-        color: "#7a324d",
-        help: "The system call and the socket layer: finding the socket, addresses, security checks.",
-    },
-    Component {
-        slug: "receive_tracing",
-        parent: Some("rx_syscall"),
-        kind: Kind::Sampled(TRACING),
-        label: "Tracing",
-        color: "#7972b5",
-        help: "Programs that trace receives on their way, netto's own probes among them.",
-    },
-    Component {
-        slug: "receive_unattributed",
-        parent: Some("rx_syscall"),
-        kind: Kind::Remainder,
-        label: "Unattributed",
-        color: "#b4b0ac",
-        help: "Time of socket receives that no stage of this list can claim: cut stacks, no sample taken.",
-    },
-    Component {
-        slug: "tx_softirq",
-        parent: Some("network"),
-        kind: Kind::Timed(Source::NET_TX, &[at("net_tx_action")]),
-        label: "TX softirq",
-        color: "#c06fc8",
-        help: "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.",
-    },
-    Component {
-        slug: "rx_softirq",
-        parent: Some("network"),
-        kind: Kind::Timed(Source::NET_RX, &[at("net_rx_action")]),
-        label: "RX softirq",
-        color: "#3d56bd",
-        help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
-    },
-    Component {
-        slug: "napi_loop",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[at("net_rx_action"), at("__napi_poll")]),
-        label: "NAPI loop",
-        color: "#98a5a6",
-        help: "The softirq's own loop over devices: its budget, deferred frees and interrupts to other CPUs (RPS).",
-    },
-    Component {
-        slug: "driver_poll",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under("*", &["__napi_poll"])]),
-        label: "Driver poll",
-        color: "#3e7357",
-        help: "The NAPI poll function of a network driver: descriptors, buffers and the making of packets.",
-    },
-    Component {
-        slug: "backlog",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[at("process_backlog")]),
-        label: "Backlog",
-        color: "#b48744",
-        help: "The per-CPU backlog queue, which stands in for a driver on loopback, veth, tunnels and with RPS.",
-    },
-    Component {
-        slug: "tx_completion",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("virtnet_poll_tx"),
-            at("*free_old_xmit*"),
-            at("*_clean_tx*"),
-            at("*_poll_tx_cq"),
-        ]),
-        label: "TX completion",
-        color: "#6d4f86",
-        help: "Freeing packets that the device has sent, which drivers do while they poll for received ones.",
-    },
-    Component {
-        slug: "xdp_native",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("[bpf]", &["*xdp*"]),
-            at("xdp_do_redirect"),
-            at("xdp_do_flush"),
-            at("dev_map_enqueue"),
-            at("dev_map_enqueue_multi"),
-            at("dev_xdp_enqueue"),
-            at("bq_enqueue"),
-            at("bq_xmit_all"),
-            at("bq_flush_to_queue"),
-            at("__dev_flush"),
-            at("__cpu_map_flush"),
-            at("__xsk_map_flush"),
-            at("__xsk_map_redirect"),
-            at("cpu_map_enqueue"),
-            at("veth_xdp_xmit"),
-        ]),
-        label: "XDP native",
-        color: "#83223a",
-        help: "XDP programs run by the driver itself, before a packet buffer exists, and their redirects.",
-    },
-    Component {
-        slug: "gro",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("gro_receive_skb"),
-            at("napi_gro_receive"),
-            at("napi_gro_frags"),
-            at("dev_gro_receive"),
-            at("gro_complete"),
-            at("napi_gro_complete"),
-            at("napi_gro_flush"),
-            at("gro_flush_normal"),
-            at("napi_complete_done"),
-            at("gro_cell_poll"),
-        ]),
-        label: "GRO",
-        color: "#f7b443",
-        help: "Generic receive offload: merging packets of one flow before the stack sees them.",
-    },
-    Component {
-        slug: "xdp_generic",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("do_xdp_generic"),
-            at("netif_receive_generic_xdp"),
-            at("bpf_prog_run_generic_xdp"),
-            at("generic_xdp_tx"),
-            at("xdp_do_generic_redirect"),
-            at("dev_map_generic_redirect"),
-            at("dev_map_redirect_multi"),
-            at("dev_map_redirect_clone"),
-            at("cpu_map_generic_redirect"),
-            at("xsk_generic_rcv"),
-            under(
-                "[bpf]",
-                &[
-                    "do_xdp_generic",
-                    "netif_receive_generic_xdp",
-                    "bpf_prog_run_generic_xdp",
-                ],
-            ),
-        ]),
-        label: "XDP generic",
-        color: "#d15573",
-        help: "XDP programs run by the stack, for drivers that cannot run them themselves.",
-    },
-    Component {
-        slug: "rx_core",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("__netif_receive_skb_core"),
-            at("__netif_receive_skb_one_core"),
-            at("__netif_receive_skb_list_core"),
-            at("netif_receive_skb_list_internal"),
-            at("netif_receive_skb"),
-            at("netif_receive_skb_list"),
-            at("netif_receive_skb_internal"),
-            at("__netif_receive_skb"),
-        ]),
-        label: "RX core",
-        color: "#564c70",
-        help: "The receive core between the driver and the protocols: finding who wants the packet.",
-    },
-    Component {
-        slug: "taps",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("packet_rcv"),
-            at("tpacket_rcv"),
-            at("packet_rcv_fanout"),
-            at("packet_rcv_spkt"),
-        ]),
-        label: "Packet taps",
-        color: "#78742f",
-        help: "Copies for AF_PACKET sockets such as those of tcpdump.",
-    },
-    Component {
-        slug: "tc_classify",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("tc_run"),
-            at("tcf_classify"),
-            at("__tcf_classify"),
-            at("cls_bpf_classify"),
-            at("tcf_action_exec"),
-            at("tcf_mirred_act"),
-            under("[bpf]", CORE),
-        ]),
-        label: "TC classify",
-        color: "#15a4c0",
-        help: "Traffic control on ingress: classifiers, actions and BPF programs on clsact or tcx.",
-    },
-    Component {
-        slug: "nf_ingress",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under("nf_hook_slow", CORE)]),
-        label: "NF ingress",
-        color: "#7642e3",
-        help: "Netfilter's ingress hook of a network device, flow tables included.",
-    },
-    Component {
-        slug: "bridging",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("br_handle_frame"),
-            at("br_*"),
-            at("__br_*"),
-            at("nft_do_chain_bridge"),
-        ]),
-        label: "Bridging",
-        color: "#1e9077",
-        help: "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.",
-    },
-    Component {
-        slug: "rx_handler",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("*_handle_frame", CORE),
-            under("netdev_frame_hook", CORE),
-        ]),
-        label: "RX handlers",
-        color: "#8cb98e",
-        help: "Devices stacked on others: macvlan, ipvlan, bonding, team, MACsec, Open vSwitch.",
-    },
-    Component {
-        slug: "ip_receive_v4",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("ip_rcv"),
-            at("ip_rcv_core"),
-            at("ip_rcv_finish"),
-            at("ip_rcv_finish_core"),
-            at("ip_list_rcv"),
-            at("ip_sublist_rcv"),
-            at("ip_sublist_rcv_finish"),
-            at("ip_route_input_noref"),
-            at("arp_rcv"),
-            at("arp_process"),
-        ]),
-        label: "IPv4 receive",
-        color: "#ef9100",
-        help: "IPv4 input: header checks, early demultiplexing and the routing decision.",
-    },
-    Component {
-        slug: "ip_receive_v6",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("ipv6_rcv"),
-            at("ip6_rcv_core"),
-            at("ip6_rcv_finish"),
-            at("ip6_rcv_finish_core"),
-            at("ipv6_list_rcv"),
-            at("ip6_sublist_rcv"),
-            at("ip6_sublist_rcv_finish"),
-            at("ip6_route_input"),
-        ]),
-        label: "IPv6 receive",
-        color: "#b886b1",
-        help: "IPv6 input: header checks, early demultiplexing and the routing decision.",
-    },
-    Component {
-        slug: "nf_prerouting_v4",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("nf_hook_slow", &["ip_rcv", "ip_sublist_rcv"]),
-            under("nf_hook_slow_list", &["ip_sublist_rcv"]),
-        ]),
-        label: "NF prerouting v4",
-        color: "#8e5be3",
-        help: "Netfilter's PREROUTING hook for IPv4: rules, marks and address translation.",
-    },
-    Component {
-        slug: "nf_prerouting_v6",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("nf_hook_slow", &["ipv6_rcv", "ip6_sublist_rcv"]),
-            under("nf_hook_slow_list", &["ip6_sublist_rcv"]),
-        ]),
-        label: "NF prerouting v6",
-        color: "#6924b3",
-        help: "Netfilter's PREROUTING hook for IPv6: rules, marks and address translation.",
-    },
-    Component {
-        slug: "conntrack",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("nf_conntrack_in"),
-            at("ipv4_conntrack_in"),
-            at("ipv6_conntrack_in"),
-            at("ipv4_conntrack_local"),
-            at("ipv6_conntrack_local"),
-            at("nf_ct_bridge_*"),
-            at("nf_confirm"),
-            at("ipv4_confirm"),
-            at("ipv6_confirm"),
-            at("__nf_conntrack_confirm"),
-        ]),
-        label: "Conntrack",
-        color: "#dc144b",
-        help: "Connection tracking: finding, creating and confirming a packet's connection.",
-    },
-    Component {
-        slug: "nf_input",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under("nf_hook_slow", &["ip_local_deliver", "ip6_input"])]),
-        label: "NF input",
-        color: "#d8b8eb",
-        help: "Netfilter's INPUT hook: rules for packets to this host.",
-    },
-    Component {
-        slug: "nf_forward",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under("nf_hook_slow", &["ip_forward", "ip6_forward"])]),
-        label: "NF forward",
-        color: "#a57fd0",
-        help: "Netfilter's FORWARD hook: rules for packets that are routed on.",
-    },
-    Component {
-        slug: "nf_output",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under(
-            "nf_hook_slow",
-            &["__ip_local_out", "__ip6_local_out", "ip6_xmit"],
-        )]),
-        label: "NF output",
-        color: "#c79bf0",
-        help: "Netfilter's OUTPUT hook: rules for packets that are made while receiving, such as ACKs.",
-    },
-    Component {
-        slug: "nf_postrouting",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[under(
-            "nf_hook_slow",
-            &[
-                "ip_output",
-                "ip6_output",
-                "ip6_finish_output",
-                "__dev_queue_xmit",
-            ],
-        )]),
-        label: "NF postrouting",
-        color: "#512a80",
-        help: "Netfilter's POSTROUTING and egress hooks: rules and address translation for packets that leave while receiving.",
-    },
-    Component {
-        slug: "forwarding_v4",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("ip_output", RX_CORE),
-            under("ip_mc_output", RX_CORE),
-            under("ip_finish_output2", RX_CORE),
-            at("ip_forward"),
-            at("ip_forward_finish"),
-            at("ip_mr_forward"),
-        ]),
-        label: "Forwarding v4",
-        color: "#6b6385",
-        help: "Routing IPv4 packets on to another interface, its transmission included.",
-    },
-    Component {
-        slug: "forwarding_v6",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            under("ip6_output", RX_CORE_V6),
-            under("ip6_finish_output2", RX_CORE_V6),
-            at("ip6_forward"),
-            at("ip6_forward_finish"),
-            at("ip6_mr_forward"),
-        ]),
-        label: "Forwarding v6",
-        color: "#4e9c9f",
-        help: "Routing IPv6 packets on to another interface, its transmission included.",
-    },
-    Component {
-        slug: "local_delivery_v4",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("ip_local_deliver"),
-            at("ip_local_deliver_finish"),
-            at("ip_protocol_deliver_rcu"),
-        ]),
-        label: "Local delivery v4",
-        color: "#304d9a",
-        help: "IPv4 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
-    },
-    Component {
-        slug: "local_delivery_v6",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("ip6_input"),
-            at("ip6_input_finish"),
-            at("ip6_mc_input"),
-            at("ip6_protocol_deliver_rcu"),
-        ]),
-        label: "Local delivery v6",
-        color: "#10b2fe",
-        help: "IPv6 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
-    },
-    Component {
-        slug: "tracing",
-        parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[
-            at("bpf_trace_run*"),
-            at("perf_trace_*"),
-            at("trace_event_raw_event_*"),
-            at("__traceiter_*"),
-            at("__bpf_trace_*"),
-            // Before its first instructions have set up a frame, a program is alone on the
-            // stack.
-            at("[bpf] netto_*"),
-            // Between a softirq's two probes, `handle_softirqs` itself does nothing else.
-            at("handle_softirqs"),
-            at("__do_softirq"),
-        ]),
-        label: "Tracing",
-        color: "#5f8f1f",
-        help: "Programs that trace the softirq on its way, netto's own probes among them, and the calling of them.",
-    },
-    Component {
-        slug: "rx_unattributed",
-        parent: Some("rx_softirq"),
-        kind: Kind::Remainder,
-        label: "Unattributed",
-        color: "#acb4b3",
-        help: "RX softirq time that no stage of this list can claim: cut stacks, no sample taken.",
-    },
-    Component {
-        slug: "io_worker",
-        parent: Some("network"),
-        kind: Kind::Carved(
-            Source::IoWorker,
-            &[
-                at("io_submit_sqes"),
-                at("io_issue_sqe"),
-                at("__io_issue_sqe"),
-                at("io_file_get_normal"),
-                at("io_file_get_fixed"),
-                at("io_assign_file"),
-                at("io_arm_poll_handler"),
-                at("io_req_complete_post"),
-                at("__io_req_complete_post"),
-                at("io_cq_unlock_post"),
-                at("__io_cq_unlock_post"),
-                at("__io_submit_flush_completions"),
-                at("io_handle_tw_list"),
-                at("io_req_task_complete"),
-                at("io_wq_submit_work"),
-                at("io_worker_handle_work"),
-                at("io_wq_worker"),
-                at("io_wqe_worker"),
-            ],
-        ),
-        label: "IO workers",
-        color: "#80647c",
-        help: "io_uring's threads taking requests and completing them: networking's share of it, as many as sends, receives and the like are among their requests.",
-    },
-    Component {
-        slug: "nic_interrupt",
-        parent: Some("network"),
-        kind: Kind::Timed(Source::NicInterrupt, &[]),
-        label: "NIC interrupts",
-        color: "#7d2800",
-        help: "Hard interrupt handlers of network devices, which no sampling clock can see: they run with interrupts off.",
-    },
-    Component {
-        slug: "net_hrtimer",
-        parent: Some("network"),
-        kind: Kind::Carved(
-            Source::HRTIMER,
-            &[
-                at("tcp_pace_kick"),
-                at("tcp_compressed_ack_kick"),
-                at("tcp_tsq_handler"),
-                at("qdisc_watchdog"),
-                HRTIMER_BARE,
-            ],
-        ),
-        label: "Network hrtimers",
-        color: "#744a60",
-        help: "HRTIMER softirq: TCP pacing, compressed ACKs, qdisc watchdogs; also stacks that name no timer, since Linux has few others here.",
-    },
-    Component {
-        slug: "tcp_small_queues",
-        parent: Some("network"),
-        kind: Kind::Carved(
-            Source::TASKLET,
-            &[
-                at("tcp_tsq_workfn"),
-                at("tcp_tasklet_func"),
-                at("tcp_tsq_handler"),
-                at("tcp_tsq_write"),
-            ],
-        ),
-        label: "TCP small queues",
-        color: "#a4989f",
-        help: "TASKLET softirq: TCP sending on when a device has sent enough of what was queued.",
-    },
-    Component {
-        slug: "net_timer",
-        parent: Some("network"),
-        kind: Kind::Carved(
-            Source::TIMER,
-            &[
-                under("tcp_*", &["call_timer_fn"]),
-                under("inet_*", &["call_timer_fn"]),
-                under("neigh_*", &["call_timer_fn"]),
-                under("dst_*", &["call_timer_fn"]),
-                under("fib6_*", &["call_timer_fn"]),
-                under("addrconf_*", &["call_timer_fn"]),
-                under("igmp_*", &["call_timer_fn"]),
-                under("mld_*", &["call_timer_fn"]),
-                under("br_*", &["call_timer_fn"]),
-                under("nf_*", &["call_timer_fn"]),
-                under("dev_watchdog", &["call_timer_fn"]),
-                at("tcp_write_timer"),
-                at("tcp_delack_timer"),
-                at("tcp_keepalive_timer"),
-            ],
-        ),
-        label: "Network timers",
-        color: "#a35954",
-        help: "TIMER softirq: TCP's retransmission, delayed ACK and keepalive timers, neighbours, routes, IGMP and the like.",
-    },
-    Component {
-        slug: "napi_thread",
-        parent: Some("network"),
-        kind: Kind::Estimated(&[
-            at("napi_threaded_poll"),
-            at("napi_threaded_poll_loop"),
-            at("run_backlog_napi"),
-        ]),
-        label: "NAPI threads",
-        color: "#522b98",
-        help: "Threaded NAPI and backlog threads: receive work in kernel threads, where no softirq fires.",
-    },
-    Component {
-        slug: "busy_poll_work",
-        parent: Some("network"),
-        kind: Kind::Estimated(BUSY_POLL_WORK),
-        label: "Busy poll, working",
-        color: "#6c8b03",
-        help: "Packets received by a task that polls the device itself, from a receive, poll or epoll call.",
-    },
-    Component {
-        slug: "busy_poll_spin",
-        parent: Some("network"),
-        kind: Kind::Estimated(&[
-            at("__napi_busy_loop"),
-            at("napi_busy_loop"),
-            at("busy_poll_stop"),
-        ]),
-        label: "Busy poll, spinning",
-        color: "#4cc8ac",
-        help: "A task polling a device that has nothing for it: time spent so that packets wait less.",
-    },
-    Component {
-        slug: "xdp_cpumap",
-        parent: Some("network"),
-        kind: Kind::Estimated(&[at("cpu_map_kthread_run")]),
-        label: "XDP cpumap",
-        color: "#a05ca4",
-        help: "Kernel threads that take packets through the stack for XDP programs that redirected them to another CPU.",
-    },
-    Component {
-        slug: "net_worker",
-        parent: Some("network"),
-        kind: Kind::Estimated(&[
-            under("wg_*", &["process_one_work"]),
-            under("xprt_*", &["process_one_work"]),
-            under("xs_*", &["process_one_work"]),
-            under(
-                "rpc_*",
-                &["process_one_work", "__rpc_execute", "rpc_async_schedule"],
-            ),
-            under("tls_*", &["process_one_work"]),
-            under("strp_*", &["process_one_work"]),
-            under("linkwatch_event", &["process_one_work"]),
-            under("*napi*", &["process_one_work"]),
-            under("neigh_*", &["process_one_work"]),
-            under("addrconf_*", &["process_one_work"]),
-            under("mld_*", &["process_one_work"]),
-            under("fqdir_*", &["process_one_work"]),
-            under("inet_*", &["process_one_work"]),
-            under("xfrm_*", &["process_one_work"]),
-            under("br_*", &["process_one_work"]),
-            under("bond_*", &["process_one_work"]),
-            under("macvlan_*", &["process_one_work"]),
-            under("ipvlan_*", &["process_one_work"]),
-            under("nf_*", &["process_one_work"]),
-            under("nft_*", &["process_one_work"]),
-            under("flow_offload_*", &["process_one_work"]),
-            // Of connection tracking.
-            under("gc_worker", &["process_one_work"]),
-            under("mptcp_*", &["process_one_work"]),
-            under("sctp_*", &["process_one_work"]),
-            under("sk_psock_*", &["process_one_work"]),
-        ]),
-        label: "Network workers",
-        color: "#abd78c",
-        help: "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, links, neighbours, flow tables and connection tracking.",
-    },
-    Component {
-        slug: "connections",
-        parent: Some("network"),
-        kind: Kind::Estimated(CONNECTION_RULES),
-        label: "Connections",
-        color: "#5b7a06",
-        help: "Making, accepting, configuring and closing Internet and packet sockets, outside sends and receives.",
-    },
-    Component {
-        slug: "socket_poll",
-        parent: Some("network"),
-        kind: Kind::Estimated(POLL_RULES),
-        label: "Socket polling",
-        color: "#6cb97a",
-        help: "Asking Internet and packet sockets whether they are ready, for poll, select and epoll.",
-    },
-    Component {
-        slug: "local_ipc",
-        parent: None,
-        kind: Kind::Timed(Source::LocalIpc, LOCAL_IPC_RULES),
-        label: "Local IPC",
-        color: "#868e96",
-        help: "Calls on AF_UNIX, netlink and vsock sockets, which never leave the host: not networking.",
-    },
-    Component {
-        slug: "socket_unknown",
-        parent: None,
-        kind: Kind::Estimated(SHARED_RULES),
-        label: "Sockets, family unknown",
-        color: "#a89b6b",
-        help: "The socket layer's own functions where no call of the process, nor on this CPU, has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.",
-    },
-    Component {
-        slug: "io_other",
-        parent: None,
-        kind: Kind::Carved(
-            Source::IoWorker,
-            &[under("io_*", &["__io_issue_sqe", "io_issue_sqe"])],
-        ),
-        label: "IO workers, other requests",
-        color: "#7a7f99",
-        help: "io_uring's threads at requests that are not networking, such as reading files, and their share of taking and completing them.",
-    },
-    Component {
-        slug: "io_spin",
-        parent: None,
-        kind: Kind::Timed(Source::IoWorker, IO_THREADS),
-        label: "IO workers, spinning",
-        color: "#99907a",
-        help: "io_uring's submission threads (SQPOLL) looking for requests: time spent so that requests wait less, whoever makes them.",
-    },
-    Component {
-        slug: "other_softirq",
-        parent: None,
-        kind: Kind::Sum,
-        label: "Other softirqs",
-        color: "#495057",
-        help: "Softirqs other than networking's two, for comparison; TCP's pacing timers are among HRTIMER's work.",
-    },
-    context_softirq(
-        "softirq_hi",
-        0,
-        &[at("tasklet_hi_action")],
-        "HI",
-        "#343a40",
-        "High-priority tasklets.",
-    ),
-    context_softirq(
-        "softirq_timer",
-        1,
-        &[at("run_timer_softirq")],
-        "TIMER",
-        "#5c6770",
-        "Expired timers other than networking's.",
-    ),
-    context_softirq(
-        "softirq_block",
-        4,
-        &[at("blk_done_softirq")],
-        "BLOCK",
-        "#705c67",
-        "Completed block device requests.",
-    ),
-    context_softirq(
-        "softirq_irq_poll",
-        5,
-        &[at("irq_poll_softirq")],
-        "IRQ_POLL",
-        "#67705c",
-        "Polling of storage controllers.",
-    ),
-    context_softirq(
-        "softirq_tasklet",
-        6,
-        &[
-            at("tasklet_action"),
-            at("tasklet_action_common"),
-            at("workqueue_softirq_action"),
-            at("bh_worker"),
-        ],
-        "TASKLET",
-        "#7d6b55",
-        "Tasklets and BH work items other than TCP's.",
-    ),
-    context_softirq(
-        "softirq_sched",
-        7,
-        &[at("run_rebalance_domains"), at("sched_balance_softirq")],
-        "SCHED",
-        "#556b7d",
-        "Load balancing between CPUs.",
-    ),
-    context_softirq(
-        "softirq_hrtimer",
-        8,
-        HRTIMER,
-        "HRTIMER",
-        "#7d5570",
-        "Expired high-resolution timers other than networking's.",
-    ),
-    context_softirq(
-        "softirq_rcu",
-        9,
-        &[at("rcu_core"), at("rcu_core_si")],
-        "RCU",
-        "#55707d",
-        "Callbacks of read-copy-update, such as freeing closed sockets.",
-    ),
-];
+/// A row each: slug in its parent, label, colour; kind and rules; help. Rustfmt leaves what is in braces as it is.
+macro_rules! rows {
+    ($($slug:literal $(in $parent:literal)?: $label:literal, $color:literal; $kind:expr; $help:literal;)*) => {
+        &[$(Component {
+            slug: $slug,
+            parent: rows!(@parent $($parent)?),
+            kind: $kind,
+            label: $label,
+            color: $color,
+            help: $help,
+        }),*]
+    };
+    (@parent) => { None };
+    (@parent $parent:literal) => { Some($parent) };
+}
+
+const TABLE: &[Component] = rows! {
+    "network": "Networking", "#1f6feb";
+        Kind::Sum;
+        "All CPU time that this host spends on networking.";
+    "tx_syscall" in "network": "Socket sends", "#eeb228";
+        Kind::Timed(Source::SocketSend, SEND_RULES);
+        "Sends on Internet and packet sockets, from the socket layer down to the driver, softirqs excluded.";
+    "send_copy" in "tx_syscall": "Copy from user", "#8bab77";
+        Kind::Sampled(&[at("_copy_from_iter"), at("_copy_from_iter_nocache"),
+        at("__arch_copy_from_user"), at("csum_and_copy_from_iter_full"), at("copy_page_from_iter"),
+        at("copy_page_from_iter_atomic"), at("ip_generic_getfrag"), at("udplite_getfrag"),
+        at("raw_getfrag"), at("skb_copy_datagram_from_iter"), at("skb_splice_from_iter"),
+        at("skb_zerocopy_iter_stream"), at("zerocopy_fill_skb_from_iter"),
+        at("__zerocopy_sg_from_iter"), at("__check_object_size")]);
+        "Copying the message from user space into buffers, or pinning its pages.";
+    "send_buffers" in "tx_syscall": "Buffers", "#7e1490";
+        Kind::Sampled(&[at("__alloc_skb"), at("alloc_skb_with_frags"), at("sock_alloc_send_pskb"),
+        at("sock_wmalloc"), at("sk_stream_alloc_skb"), at("tcp_stream_alloc_skb"),
+        at("sk_page_frag_refill"), at("skb_page_frag_refill"), at("tcp_wmem_schedule"),
+        at("__sk_mem_schedule"), at("__sk_mem_raise_allocated"), at("sk_forced_mem_schedule")]);
+        "Allocating packet buffers and pages, and charging them to the socket and its cgroup.";
+    "send_wait" in "tx_syscall": "Waiting", "#47d8f8";
+        Kind::Sampled(&[at("sk_stream_wait_memory"), at("sock_wait_for_wmem"), at("wait_woken"),
+        at("lock_sock_nested"), at("__lock_sock"), at("schedule"), at("schedule_timeout")]);
+        "Going to sleep and waking up: for room in the send buffer, or for the socket's lock.";
+    "send_backlog" in "tx_syscall": "Socket backlog", "#385729";
+        Kind::Sampled(&[at("__release_sock"), at("tcp_v4_do_rcv"), at("tcp_v6_do_rcv"),
+        at("tcp_rcv_established"), at("tcp_rcv_state_process"), at("tcp_ack")]);
+        "Receive work that this socket's packets left for the sender, who held its lock: TCP's input and ACKs.";
+    "send_tls" in "tx_syscall": "Kernel TLS", "#d9c327";
+        Kind::Sampled(&[at("tls_*"), at("bpf_exec_tx_verdict")]);
+        "Encrypting records in the kernel (kTLS).";
+    "send_tcp" in "tx_syscall": "TCP output", "#1b63db";
+        Kind::Sampled(&[at("tcp_sendmsg"), at("tcp_sendmsg_locked"), at("tcp_sendpage"),
+        at("tcp_sendpage_locked"), at("do_tcp_sendpages"), at("tcp_push"), at("tcp_push_one"),
+        at("tcp_write_xmit"), at("__tcp_push_pending_frames"), at("__tcp_transmit_skb"),
+        at("tcp_release_cb"), at("tcp_tsq_handler"), at("tcp_tsq_write")]);
+        "TCP: queueing data, deciding what may be sent, making segments.";
+    "send_datagram" in "tx_syscall": "UDP and raw output", "#c45f30";
+        Kind::Sampled(&[at("udp_sendmsg"), at("udpv6_sendmsg"), at("udp_send_skb"),
+        at("udp_v6_send_skb"), at("udp_push_pending_frames"), at("ip_make_skb"),
+        at("__ip_make_skb"), at("ip_append_data"), at("__ip_append_data"), at("ip6_make_skb"),
+        at("__ip6_make_skb"), at("ip6_append_data"), at("__ip6_append_data"), at("raw_sendmsg"),
+        at("rawv6_sendmsg"), at("ping_v4_sendmsg"), at("ping_v6_sendmsg"), at("packet_sendmsg"),
+        at("tpacket_snd"), at("xsk_sendmsg"), at("__xsk_generic_xmit")]);
+        "UDP, raw, packet and AF_XDP sockets: making one packet of a message.";
+    "send_routing" in "tx_syscall": "Route lookup", "#6693fa";
+        Kind::Sampled(&[at("ip_route_output_flow"), at("ip_route_output_key_hash"),
+        at("ip_route_output_key_hash_rcu"), at("fib_table_lookup"), at("sk_dst_check"),
+        at("__sk_dst_check"), at("ipv4_dst_check"), at("ip6_dst_check"), at("ip6_dst_lookup_flow"),
+        at("ip6_dst_lookup_tail"), at("ip6_sk_dst_lookup_flow"), at("ip6_route_output_flags")]);
+        "Finding the route and checking the one that the socket remembers.";
+    "send_netfilter" in "tx_syscall": "Netfilter output", "#ea7d22";
+        Kind::Sampled(&[at("nf_hook_slow")]);
+        "Netfilter's OUTPUT, POSTROUTING and egress hooks: rules, address translation, connection tracking.";
+    "send_ip" in "tx_syscall": "IP output", "#72578a";
+        Kind::Sampled(&[at("__ip_queue_xmit"), at("ip_queue_xmit"), at("ip_send_skb"),
+        at("ip_local_out"), at("__ip_local_out"), at("ip_output"), at("ip_mc_output"),
+        at("ip_finish_output"), at("__ip_finish_output"), at("ip_finish_output2"),
+        at("ip_do_fragment"), at("ip6_xmit"), at("inet6_csk_xmit"), at("ip6_send_skb"),
+        at("ip6_local_out"), at("__ip6_local_out"), at("ip6_output"), at("ip6_finish_output"),
+        at("ip6_finish_output2"), at("ip6_fragment"), at("neigh_resolve_output"),
+        at("neigh_connected_output")]);
+        "IPv4 and IPv6 output: headers, fragments and the neighbour's link-layer address.";
+    "send_tc" in "tx_syscall": "TC egress", "#a9cb85";
+        Kind::Sampled(&[at("tc_run"), at("tcf_classify"), at("__tcf_classify"),
+        at("cls_bpf_classify"), at("tcf_action_exec"), under("[bpf]", &["__dev_queue_xmit"])]);
+        "Traffic control on egress: classifiers, actions and BPF programs on clsact or tcx.";
+    "send_gso" in "tx_syscall": "GSO and checksums", "#b9325a";
+        Kind::Sampled(&[at("validate_xmit_skb"), at("validate_xmit_skb_list"),
+        at("__skb_gso_segment"), at("skb_mac_gso_segment"), at("skb_segment"),
+        at("skb_checksum_help"), at("skb_csum_hwoffload_help")]);
+        "Cutting large packets into segments and summing them up, where the device cannot.";
+    "send_qdisc" in "tx_syscall": "Queueing discipline", "#e993be";
+        Kind::Sampled(&[at("dev_qdisc_enqueue"), at("__qdisc_run"), at("sch_direct_xmit"),
+        under("*", &["__qdisc_run", "dev_qdisc_enqueue"])]);
+        "Queueing disciplines: enqueueing, shaping, and dequeueing for the device.";
+    "send_device" in "tx_syscall": "Device output", "#890b60";
+        Kind::Sampled(&[at("__dev_queue_xmit"), at("dev_queue_xmit"), at("__dev_direct_xmit"),
+        at("dev_hard_start_xmit"), at("dev_queue_xmit_nit"), at("netdev_core_pick_tx"),
+        at("netdev_pick_tx")]);
+        "The device layer: picking a queue, locking it, copies for packet taps.";
+    "send_driver" in "tx_syscall": "Driver transmit", "#cd6acc";
+        Kind::Sampled(&[under("*", &["dev_hard_start_xmit", "__dev_direct_xmit"])]);
+        "The driver's transmit function; for software devices that is the hand-over to the receiving side.";
+    "send_socket" in "tx_syscall": "Socket layer", "#a4010c";
+        Kind::Sampled(&joined::<Rule, 20>(&each::<15>(SEND_CALLS, &[]),
+        &[at("inet_sendmsg"), at("inet6_sendmsg"), at("inet_sendpage"), at("security_socket_sendmsg"), at("move_addr_to_kernel")]));
+        "The system call and the socket layer: finding the socket, its address, security checks.";
+    "send_tracing" in "tx_syscall": "Tracing", "#271bd9";
+        Kind::Sampled(TRACING);
+        "Programs that trace sends on their way, netto's own probes among them.";
+    "send_unattributed" in "tx_syscall": "Unattributed", "#b3acb4";
+        Kind::Remainder;
+        "Time of socket sends that no stage of this list can claim: cut stacks, no sample taken.";
+    "rx_syscall" in "network": "Socket receives", "#529f5f";
+        Kind::Timed(Source::SocketReceive, RECEIVE_RULES);
+        "Receives from Internet and packet sockets, mostly copying to user space, softirqs excluded.";
+    "receive_copy" in "rx_syscall": "Copy to user", "#a62105";
+        Kind::Sampled(&[at("_copy_to_iter"), at("__arch_copy_to_user"),
+        at("skb_copy_datagram_iter"), at("__skb_datagram_iter"), at("simple_copy_to_iter"),
+        at("skb_copy_and_csum_datagram_msg"), at("copy_page_to_iter"), at("skb_splice_bits"),
+        at("__skb_splice_bits"), at("tcp_zerocopy_receive"), at("__check_object_size")]);
+        "Copying data from packet buffers to user space, or handing over their pages.";
+    "receive_wait" in "rx_syscall": "Waiting", "#9bc4fb";
+        Kind::Sampled(&[at("__skb_wait_for_more_packets"), at("sk_wait_data"), at("wait_woken"),
+        at("lock_sock_nested"), at("__lock_sock"), at("schedule"), at("schedule_timeout")]);
+        "Going to sleep and waking up: for data to arrive, or for the socket's lock.";
+    "receive_free" in "rx_syscall": "Freeing buffers", "#612e98";
+        Kind::Sampled(&[at("skb_attempt_defer_free"), at("__consume_stateless_skb"),
+        at("skb_consume_udp"), at("consume_skb"), at("__kfree_skb"), at("kfree_skb_reason"),
+        at("sk_skb_reason_drop"), at("kfree_skb_partial"), at("skb_release_data"),
+        at("skb_release_head_state"), at("kfree_skbmem"), at("skb_free_datagram"),
+        at("udp_rmem_release"), at("tcp_eat_recv_skb")]);
+        "Freeing packet buffers whose data has been read, and uncharging them.";
+    "receive_ack" in "rx_syscall": "ACKs and windows", "#e9b144";
+        Kind::Sampled(&[at("tcp_cleanup_rbuf"), at("__tcp_cleanup_rbuf"),
+        at("tcp_rcv_space_adjust"), at("tcp_send_ack"), at("__tcp_send_ack"),
+        at("__tcp_transmit_skb"), at("tcp_write_xmit")]);
+        "TCP telling the sender that there is room again: window updates and ACKs, their transmission included.";
+    "receive_backlog" in "rx_syscall": "Socket backlog", "#5d64d5";
+        Kind::Sampled(&[at("__release_sock"), at("tcp_v4_do_rcv"), at("tcp_v6_do_rcv"),
+        at("tcp_rcv_established"), at("tcp_rcv_state_process"), at("tcp_ack")]);
+        "Packets that arrived while the receiver held the socket's lock, taken through TCP by the receiver.";
+    "receive_tls" in "rx_syscall": "Kernel TLS", "#dd792f";
+        Kind::Sampled(&[at("tls_*")]);
+        "Decrypting records in the kernel (kTLS).";
+    "receive_protocol" in "rx_syscall": "Transport protocol", "#3894fe";
+        Kind::Sampled(&[at("tcp_recvmsg"), at("tcp_recvmsg_locked"), at("tcp_splice_read"),
+        at("tcp_read_sock"), at("__tcp_read_sock"), at("udp_recvmsg"), at("udpv6_recvmsg"),
+        at("__skb_recv_udp"), at("__skb_try_recv_from_queue"), at("__skb_recv_datagram"),
+        at("skb_recv_datagram"), at("raw_recvmsg"), at("rawv6_recvmsg"), at("ping_recvmsg"),
+        at("packet_recvmsg"), at("xsk_recvmsg")]);
+        "TCP, UDP, raw and packet sockets: finding the next data in the receive queue.";
+    "receive_socket" in "rx_syscall": "Socket layer", "#7a324d";
+        Kind::Sampled(&joined::<Rule, 14>(&each::<10>(RECEIVE_CALLS, &[]),
+        &[at("inet_recvmsg"), at("inet6_recvmsg"), at("security_socket_recvmsg"), at("move_addr_to_user")]));
+        "The system call and the socket layer: finding the socket, addresses, security checks.";
+    "receive_tracing" in "rx_syscall": "Tracing", "#7972b5";
+        Kind::Sampled(TRACING);
+        "Programs that trace receives on their way, netto's own probes among them.";
+    "receive_unattributed" in "rx_syscall": "Unattributed", "#b4b0ac";
+        Kind::Remainder;
+        "Time of socket receives that no stage of this list can claim: cut stacks, no sample taken.";
+    "tx_softirq" in "network": "TX softirq", "#c06fc8";
+        Kind::Timed(Source::NET_TX, &[at("net_tx_action")]);
+        "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.";
+    "rx_softirq" in "network": "RX softirq", "#3d56bd";
+        Kind::Timed(Source::NET_RX, &[at("net_rx_action")]);
+        "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.";
+    "napi_loop" in "rx_softirq": "NAPI loop", "#98a5a6";
+        Kind::Sampled(&[at("net_rx_action"), at("__napi_poll")]);
+        "The softirq's own loop over devices: its budget, deferred frees and interrupts to other CPUs (RPS).";
+    "driver_poll" in "rx_softirq": "Driver poll", "#3e7357";
+        Kind::Sampled(&[under("*", &["__napi_poll"])]);
+        "The NAPI poll function of a network driver: descriptors, buffers and the making of packets.";
+    "backlog" in "rx_softirq": "Backlog", "#b48744";
+        Kind::Sampled(&[at("process_backlog")]);
+        "The per-CPU backlog queue, which stands in for a driver on loopback, veth, tunnels and with RPS.";
+    "tx_completion" in "rx_softirq": "TX completion", "#6d4f86";
+        Kind::Sampled(&[at("virtnet_poll_tx"), at("*free_old_xmit*"), at("*_clean_tx*"),
+        at("*_poll_tx_cq")]);
+        "Freeing packets that the device has sent, which drivers do while they poll for received ones.";
+    "xdp_native" in "rx_softirq": "XDP native", "#83223a";
+        Kind::Sampled(&[under("[bpf]", &["*xdp*"]), at("xdp_do_redirect"), at("xdp_do_flush"),
+        at("dev_map_enqueue"), at("dev_map_enqueue_multi"), at("dev_xdp_enqueue"), at("bq_enqueue"),
+        at("bq_xmit_all"), at("bq_flush_to_queue"), at("__dev_flush"), at("__cpu_map_flush"),
+        at("__xsk_map_flush"), at("__xsk_map_redirect"), at("cpu_map_enqueue"),
+        at("veth_xdp_xmit")]);
+        "XDP programs run by the driver itself, before a packet buffer exists, and their redirects.";
+    "gro" in "rx_softirq": "GRO", "#f7b443";
+        Kind::Sampled(&[at("gro_receive_skb"), at("napi_gro_receive"), at("napi_gro_frags"),
+        at("dev_gro_receive"), at("gro_complete"), at("napi_gro_complete"), at("napi_gro_flush"),
+        at("gro_flush_normal"), at("napi_complete_done"), at("gro_cell_poll")]);
+        "Generic receive offload: merging packets of one flow before the stack sees them.";
+    "xdp_generic" in "rx_softirq": "XDP generic", "#d15573";
+        Kind::Sampled(&[at("do_xdp_generic"), at("netif_receive_generic_xdp"),
+        at("bpf_prog_run_generic_xdp"), at("generic_xdp_tx"), at("xdp_do_generic_redirect"),
+        at("dev_map_generic_redirect"), at("dev_map_redirect_multi"), at("dev_map_redirect_clone"),
+        at("cpu_map_generic_redirect"), at("xsk_generic_rcv"),
+        under("[bpf]", &["do_xdp_generic", "netif_receive_generic_xdp", "bpf_prog_run_generic_xdp"])]);
+        "XDP programs run by the stack, for drivers that cannot run them themselves.";
+    "rx_core" in "rx_softirq": "RX core", "#564c70";
+        Kind::Sampled(&[at("__netif_receive_skb_core"), at("__netif_receive_skb_one_core"),
+        at("__netif_receive_skb_list_core"), at("netif_receive_skb_list_internal"),
+        at("netif_receive_skb"), at("netif_receive_skb_list"), at("netif_receive_skb_internal"),
+        at("__netif_receive_skb")]);
+        "The receive core between the driver and the protocols: finding who wants the packet.";
+    "taps" in "rx_softirq": "Packet taps", "#78742f";
+        Kind::Sampled(&[at("packet_rcv"), at("tpacket_rcv"), at("packet_rcv_fanout"),
+        at("packet_rcv_spkt")]);
+        "Copies for AF_PACKET sockets such as those of tcpdump.";
+    "tc_classify" in "rx_softirq": "TC classify", "#15a4c0";
+        Kind::Sampled(&[at("tc_run"), at("tcf_classify"), at("__tcf_classify"),
+        at("cls_bpf_classify"), at("tcf_action_exec"), at("tcf_mirred_act"), under("[bpf]", CORE)]);
+        "Traffic control on ingress: classifiers, actions and BPF programs on clsact or tcx.";
+    "nf_ingress" in "rx_softirq": "NF ingress", "#7642e3";
+        Kind::Sampled(&[under("nf_hook_slow", CORE)]);
+        "Netfilter's ingress hook of a network device, flow tables included.";
+    "bridging" in "rx_softirq": "Bridging", "#1e9077";
+        Kind::Sampled(&[at("br_handle_frame"), at("br_*"), at("__br_*"),
+        at("nft_do_chain_bridge")]);
+        "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.";
+    "rx_handler" in "rx_softirq": "RX handlers", "#8cb98e";
+        Kind::Sampled(&[under("*_handle_frame", CORE), under("netdev_frame_hook", CORE)]);
+        "Devices stacked on others: macvlan, ipvlan, bonding, team, MACsec, Open vSwitch.";
+    "ip_receive_v4" in "rx_softirq": "IPv4 receive", "#ef9100";
+        Kind::Sampled(&[at("ip_rcv"), at("ip_rcv_core"), at("ip_rcv_finish"),
+        at("ip_rcv_finish_core"), at("ip_list_rcv"), at("ip_sublist_rcv"),
+        at("ip_sublist_rcv_finish"), at("ip_route_input_noref"), at("arp_rcv"), at("arp_process")]);
+        "IPv4 input: header checks, early demultiplexing and the routing decision.";
+    "ip_receive_v6" in "rx_softirq": "IPv6 receive", "#b886b1";
+        Kind::Sampled(&[at("ipv6_rcv"), at("ip6_rcv_core"), at("ip6_rcv_finish"),
+        at("ip6_rcv_finish_core"), at("ipv6_list_rcv"), at("ip6_sublist_rcv"),
+        at("ip6_sublist_rcv_finish"), at("ip6_route_input")]);
+        "IPv6 input: header checks, early demultiplexing and the routing decision.";
+    "nf_prerouting_v4" in "rx_softirq": "NF prerouting v4", "#8e5be3";
+        Kind::Sampled(&[under("nf_hook_slow", &["ip_rcv", "ip_sublist_rcv"]),
+        under("nf_hook_slow_list", &["ip_sublist_rcv"])]);
+        "Netfilter's PREROUTING hook for IPv4: rules, marks and address translation.";
+    "nf_prerouting_v6" in "rx_softirq": "NF prerouting v6", "#6924b3";
+        Kind::Sampled(&[under("nf_hook_slow", &["ipv6_rcv", "ip6_sublist_rcv"]),
+        under("nf_hook_slow_list", &["ip6_sublist_rcv"])]);
+        "Netfilter's PREROUTING hook for IPv6: rules, marks and address translation.";
+    "conntrack" in "rx_softirq": "Conntrack", "#dc144b";
+        Kind::Sampled(&[at("nf_conntrack_in"), at("ipv4_conntrack_in"), at("ipv6_conntrack_in"),
+        at("ipv4_conntrack_local"), at("ipv6_conntrack_local"), at("nf_ct_bridge_*"),
+        at("nf_confirm"), at("ipv4_confirm"), at("ipv6_confirm"), at("__nf_conntrack_confirm")]);
+        "Connection tracking: finding, creating and confirming a packet's connection.";
+    "nf_input" in "rx_softirq": "NF input", "#d8b8eb";
+        Kind::Sampled(&[under("nf_hook_slow", &["ip_local_deliver", "ip6_input"])]);
+        "Netfilter's INPUT hook: rules for packets to this host.";
+    "nf_forward" in "rx_softirq": "NF forward", "#a57fd0";
+        Kind::Sampled(&[under("nf_hook_slow", &["ip_forward", "ip6_forward"])]);
+        "Netfilter's FORWARD hook: rules for packets that are routed on.";
+    "nf_output" in "rx_softirq": "NF output", "#c79bf0";
+        Kind::Sampled(&[under("nf_hook_slow", &["__ip_local_out", "__ip6_local_out", "ip6_xmit"])]);
+        "Netfilter's OUTPUT hook: rules for packets that are made while receiving, such as ACKs.";
+    "nf_postrouting" in "rx_softirq": "NF postrouting", "#512a80";
+        Kind::Sampled(&[under("nf_hook_slow",
+        &["ip_output", "ip6_output", "ip6_finish_output", "__dev_queue_xmit"])]);
+        "Netfilter's POSTROUTING and egress hooks: rules and address translation for packets that leave while receiving.";
+    "forwarding_v4" in "rx_softirq": "Forwarding v4", "#6b6385";
+        Kind::Sampled(&[under("ip_output", RX_CORE), under("ip_mc_output", RX_CORE),
+        under("ip_finish_output2", RX_CORE), at("ip_forward"), at("ip_forward_finish"),
+        at("ip_mr_forward")]);
+        "Routing IPv4 packets on to another interface, its transmission included.";
+    "forwarding_v6" in "rx_softirq": "Forwarding v6", "#4e9c9f";
+        Kind::Sampled(&[under("ip6_output", RX_CORE_V6), under("ip6_finish_output2", RX_CORE_V6),
+        at("ip6_forward"), at("ip6_forward_finish"), at("ip6_mr_forward")]);
+        "Routing IPv6 packets on to another interface, its transmission included.";
+    "local_delivery_v4" in "rx_softirq": "Local delivery v4", "#304d9a";
+        Kind::Sampled(&[at("ip_local_deliver"), at("ip_local_deliver_finish"),
+        at("ip_protocol_deliver_rcu")]);
+        "IPv4 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.";
+    "local_delivery_v6" in "rx_softirq": "Local delivery v6", "#10b2fe";
+        Kind::Sampled(&[at("ip6_input"), at("ip6_input_finish"), at("ip6_mc_input"),
+        at("ip6_protocol_deliver_rcu")]);
+        "IPv6 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.";
+    "tracing" in "rx_softirq": "Tracing", "#5f8f1f";
+        Kind::Sampled(&[at("bpf_trace_run*"), at("perf_trace_*"), at("trace_event_raw_event_*"),
+        at("__traceiter_*"), at("__bpf_trace_*"),
+        // Before its first instructions have set up a frame, a program is alone on the
+        // stack.
+        at("[bpf] netto_*"),
+        // Between a softirq's two probes, `handle_softirqs` itself does nothing else.
+        at("handle_softirqs"), at("__do_softirq")]);
+        "Programs that trace the softirq on its way, netto's own probes among them, and the calling of them.";
+    "rx_unattributed" in "rx_softirq": "Unattributed", "#acb4b3";
+        Kind::Remainder;
+        "RX softirq time that no stage of this list can claim: cut stacks, no sample taken.";
+    "io_worker" in "network": "IO workers", "#80647c";
+        Kind::Carved(Source::IoWorker,
+        &[at("io_submit_sqes"), at("io_issue_sqe"), at("__io_issue_sqe"), at("io_file_get_normal"), at("io_file_get_fixed"), at("io_assign_file"), at("io_arm_poll_handler"), at("io_req_complete_post"), at("__io_req_complete_post"), at("io_cq_unlock_post"), at("__io_cq_unlock_post"), at("__io_submit_flush_completions"), at("io_handle_tw_list"), at("io_req_task_complete"), at("io_wq_submit_work"), at("io_worker_handle_work"), at("io_wq_worker"), at("io_wqe_worker")]);
+        "io_uring's threads taking requests and completing them: networking's share of it, as many as sends, receives and the like are among their requests.";
+    "nic_interrupt" in "network": "NIC interrupts", "#7d2800";
+        Kind::Timed(Source::NicInterrupt, &[]);
+        "Hard interrupt handlers of network devices, which no sampling clock can see: they run with interrupts off.";
+    "net_hrtimer" in "network": "Network hrtimers", "#744a60";
+        Kind::Carved(Source::HRTIMER,
+        &[at("tcp_pace_kick"), at("tcp_compressed_ack_kick"), at("tcp_tsq_handler"), at("qdisc_watchdog"), HRTIMER_BARE]);
+        "HRTIMER softirq: TCP pacing, compressed ACKs, qdisc watchdogs; also stacks that name no timer, since Linux has few others here.";
+    "tcp_small_queues" in "network": "TCP small queues", "#a4989f";
+        Kind::Carved(Source::TASKLET,
+        &[at("tcp_tsq_workfn"), at("tcp_tasklet_func"), at("tcp_tsq_handler"), at("tcp_tsq_write")]);
+        "TASKLET softirq: TCP sending on when a device has sent enough of what was queued.";
+    "net_timer" in "network": "Network timers", "#a35954";
+        Kind::Carved(Source::TIMER,
+        &[under("tcp_*", &["call_timer_fn"]), under("inet_*", &["call_timer_fn"]), under("neigh_*", &["call_timer_fn"]), under("dst_*", &["call_timer_fn"]), under("fib6_*", &["call_timer_fn"]), under("addrconf_*", &["call_timer_fn"]), under("igmp_*", &["call_timer_fn"]), under("mld_*", &["call_timer_fn"]), under("br_*", &["call_timer_fn"]), under("nf_*", &["call_timer_fn"]), under("dev_watchdog", &["call_timer_fn"]), at("tcp_write_timer"), at("tcp_delack_timer"), at("tcp_keepalive_timer")]);
+        "TIMER softirq: TCP's retransmission, delayed ACK and keepalive timers, neighbours, routes, IGMP and the like.";
+    "napi_thread" in "network": "NAPI threads", "#522b98";
+        Kind::Estimated(&[at("napi_threaded_poll"), at("napi_threaded_poll_loop"),
+        at("run_backlog_napi")]);
+        "Threaded NAPI and backlog threads: receive work in kernel threads, where no softirq fires.";
+    "busy_poll_work" in "network": "Busy poll, working", "#6c8b03";
+        Kind::Estimated(BUSY_POLL_WORK);
+        "Packets received by a task that polls the device itself, from a receive, poll or epoll call.";
+    "busy_poll_spin" in "network": "Busy poll, spinning", "#4cc8ac";
+        Kind::Estimated(&[at("__napi_busy_loop"), at("napi_busy_loop"), at("busy_poll_stop")]);
+        "A task polling a device that has nothing for it: time spent so that packets wait less.";
+    "xdp_cpumap" in "network": "XDP cpumap", "#a05ca4";
+        Kind::Estimated(&[at("cpu_map_kthread_run")]);
+        "Kernel threads that take packets through the stack for XDP programs that redirected them to another CPU.";
+    "net_worker" in "network": "Network workers", "#abd78c";
+        Kind::Estimated(&[under("wg_*", &["process_one_work"]),
+        under("xprt_*", &["process_one_work"]), under("xs_*", &["process_one_work"]),
+        under("rpc_*", &["process_one_work", "__rpc_execute", "rpc_async_schedule"]),
+        under("tls_*", &["process_one_work"]), under("strp_*", &["process_one_work"]),
+        under("linkwatch_event", &["process_one_work"]), under("*napi*", &["process_one_work"]),
+        under("neigh_*", &["process_one_work"]), under("addrconf_*", &["process_one_work"]),
+        under("mld_*", &["process_one_work"]), under("fqdir_*", &["process_one_work"]),
+        under("inet_*", &["process_one_work"]), under("xfrm_*", &["process_one_work"]),
+        under("br_*", &["process_one_work"]), under("bond_*", &["process_one_work"]),
+        under("macvlan_*", &["process_one_work"]), under("ipvlan_*", &["process_one_work"]),
+        under("nf_*", &["process_one_work"]), under("nft_*", &["process_one_work"]),
+        under("flow_offload_*", &["process_one_work"]),
+        // Of connection tracking.
+        under("gc_worker", &["process_one_work"]), under("mptcp_*", &["process_one_work"]),
+        under("sctp_*", &["process_one_work"]), under("sk_psock_*", &["process_one_work"])]);
+        "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, links, neighbours, flow tables and connection tracking.";
+    "connections" in "network": "Connections", "#5b7a06";
+        Kind::Estimated(CONNECTION_RULES);
+        "Making, accepting, configuring and closing Internet and packet sockets, outside sends and receives.";
+    "socket_poll" in "network": "Socket polling", "#6cb97a";
+        Kind::Estimated(POLL_RULES);
+        "Asking Internet and packet sockets whether they are ready, for poll, select and epoll.";
+    "local_ipc": "Local IPC", "#868e96";
+        Kind::Timed(Source::LocalIpc, LOCAL_IPC_RULES);
+        "Calls on AF_UNIX, netlink and vsock sockets, which never leave the host: not networking.";
+    "socket_unknown": "Sockets, family unknown", "#a89b6b";
+        Kind::Estimated(SHARED_RULES);
+        "The socket layer's own functions where no call of the process, nor on this CPU, has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.";
+    "io_other": "IO workers, other requests", "#7a7f99";
+        Kind::Carved(Source::IoWorker, &[under("io_*", &["__io_issue_sqe", "io_issue_sqe"])]);
+        "io_uring's threads at requests that are not networking, such as reading files, and their share of taking and completing them.";
+    "io_spin": "IO workers, spinning", "#99907a";
+        Kind::Timed(Source::IoWorker, IO_THREADS);
+        "io_uring's submission threads (SQPOLL) looking for requests: time spent so that requests wait less, whoever makes them.";
+    "other_softirq": "Other softirqs", "#495057";
+        Kind::Sum;
+        "Softirqs other than networking's two, for comparison; TCP's pacing timers are among HRTIMER's work.";
+    "softirq_hi" in "other_softirq": "HI", "#343a40";
+        Kind::Timed(Source::HI, &[at("tasklet_hi_action")]);
+        "High-priority tasklets.";
+    "softirq_timer" in "other_softirq": "TIMER", "#5c6770";
+        Kind::Timed(Source::TIMER, &[at("run_timer_softirq")]);
+        "Expired timers other than networking's.";
+    "softirq_block" in "other_softirq": "BLOCK", "#705c67";
+        Kind::Timed(Source::BLOCK, &[at("blk_done_softirq")]);
+        "Completed block device requests.";
+    "softirq_irq_poll" in "other_softirq": "IRQ_POLL", "#67705c";
+        Kind::Timed(Source::IRQ_POLL, &[at("irq_poll_softirq")]);
+        "Polling of storage controllers.";
+    "softirq_tasklet" in "other_softirq": "TASKLET", "#7d6b55";
+        Kind::Timed(Source::TASKLET,
+        &[at("tasklet_action"), at("tasklet_action_common"), at("workqueue_softirq_action"), at("bh_worker")]);
+        "Tasklets and BH work items other than TCP's.";
+    "softirq_sched" in "other_softirq": "SCHED", "#556b7d";
+        Kind::Timed(Source::SCHED, &[at("run_rebalance_domains"), at("sched_balance_softirq")]);
+        "Load balancing between CPUs.";
+    "softirq_hrtimer" in "other_softirq": "HRTIMER", "#7d5570";
+        Kind::Timed(Source::HRTIMER, HRTIMER);
+        "Expired high-resolution timers other than networking's.";
+    "softirq_rcu" in "other_softirq": "RCU", "#55707d";
+        Kind::Timed(Source::RCU, &[at("rcu_core"), at("rcu_core_si")]);
+        "Callbacks of read-copy-update, such as freeing closed sockets.";
+};
 
 /// The softirq unlocks its timer base by a tail jump, so most of its stacks show only this
 /// pair.
 const HRTIMER_BARE: Rule = under("_raw_spin_unlock_irqrestore", &["handle_softirqs"]);
 const HRTIMER: &[Rule] = &[at("hrtimer_run_softirq"), HRTIMER_BARE];
-
-const fn context_softirq(
-    slug: &'static str,
-    vector: u8,
-    rules: &'static [Rule],
-    label: &'static str,
-    color: &'static str,
-    help: &'static str,
-) -> Component {
-    Component {
-        slug,
-        parent: Some("other_softirq"),
-        kind: Kind::Timed(Source::Softirq(vector), rules),
-        label,
-        color,
-        help,
-    }
-}
 
 /// Index in [`COMPONENTS`] of the row with this slug.
 pub fn index_of(slug: &str) -> Option<usize> {
