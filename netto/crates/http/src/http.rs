@@ -238,6 +238,9 @@ pub fn connections(dashboards: usize) -> usize {
 
 /// A connection as it was accepted.
 trait Accepted: Io + AsFd + Sized + 'static {
+    /// Whether it is encrypted, if so configured.
+    const MAY_ENCRYPT: bool;
+
     /// Bounds what the kernel holds for it.
     fn bound_buffers(&self) -> std::io::Result<()> {
         let socket = SockRef::from(self);
@@ -250,12 +253,11 @@ trait Accepted: Io + AsFd + Sized + 'static {
 
     /// The user at the other end of a connection within this host.
     fn user(&self) -> Option<u32>;
-
-    /// Whether it is encrypted, if so configured.
-    const MAY_ENCRYPT: bool;
 }
 
 impl Accepted for TcpStream {
+    const MAY_ENCRYPT: bool = true;
+
     fn address(&self) -> Option<SocketAddr> {
         self.peer_addr().ok()
     }
@@ -266,11 +268,11 @@ impl Accepted for TcpStream {
         let is_within = at_peer == here || at_peer.is_loopback() || here.is_loopback();
         is_within.then(|| user_of(local, peer).ok())?
     }
-
-    const MAY_ENCRYPT: bool = true;
 }
 
 impl Accepted for UnixStream {
+    const MAY_ENCRYPT: bool = false;
+
     fn address(&self) -> Option<SocketAddr> {
         None
     }
@@ -278,8 +280,6 @@ impl Accepted for UnixStream {
     fn user(&self) -> Option<u32> {
         self.peer_cred().ok().map(|peer| peer.uid())
     }
-
-    const MAY_ENCRYPT: bool = false;
 }
 
 /// Assigns a place to a new connection, and completes the TLS handshake.

@@ -10,11 +10,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::peer::{LEVELS, Peer, Standing};
 
 /// Places for new connections, and those whose requests were refused.
 pub const UNAUTHENTICATED: usize = 64;
@@ -53,66 +53,6 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 pub fn most_bytes(cpus: usize) -> usize {
     MOST_BYTES.max(cpus * BYTES_OF_CPU)
 }
-
-/// The smallest unit of fairness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Peer {
-    /// A user of this host, whichever of its addresses is used.
-    User(u32),
-    /// An IPv4 address, or an IPv6 network, since an IPv6 host has many addresses.
-    Network(u128),
-}
-
-/// From the widest block to the peer itself.
-const LEVELS: usize = 3;
-
-impl Peer {
-    /// Who is at this address; `user` is known of the host's own users only.
-    pub fn new(address: IpAddr, user: Option<u32>) -> Peer {
-        if let Some(user) = user {
-            return Peer::User(user);
-        }
-        Peer::Network(match address.to_canonical() {
-            // All of 127.0.0.0/8 is this host.
-            IpAddr::V4(address) if address.is_loopback() => u128::from(Ipv6Addr::LOCALHOST),
-            IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
-            IpAddr::V6(Ipv6Addr::LOCALHOST) => u128::from(Ipv6Addr::LOCALHOST),
-            IpAddr::V6(address) => u128::from(address) >> 64 << 64,
-        })
-    }
-
-    /// The blocks that it is in. A user is a block.
-    fn blocks(self) -> [Peer; LEVELS] {
-        match self {
-            Peer::Network(bits) if !self.is_local() => {
-                let is_v4 = bits >> 32 == 0xffff;
-                let lengths = if is_v4 { [120, 120, 128] } else { [48, 56, 64] };
-                lengths.map(|length: u32| Peer::Network(bits & (u128::MAX << (128 - length))))
-            }
-            _ => [self; LEVELS],
-        }
-    }
-
-    /// Whether it is a user of this host, or one that the kernel does not name.
-    fn is_local(self) -> bool {
-        match self {
-            Peer::User(_) => true,
-            Peer::Network(bits) => bits == u128::from(Ipv6Addr::LOCALHOST),
-        }
-    }
-}
-
-/// For whom some is kept, in the order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    Stranger,
-    /// Was admitted before: got an answer, by the right password if there is one.
-    Known,
-    /// A user of this host.
-    Local,
-}
-
-const STANDINGS: [Standing; 3] = [Standing::Stranger, Standing::Known, Standing::Local];
 
 /// Peers that were admitted before, the newest last.
 #[derive(Debug, Default)]
@@ -281,7 +221,8 @@ impl Pool {
             0..4 => 0,
             capacity => capacity.div_ceil(KEPT),
         };
-        STANDINGS.into_iter().find(|standing| {
+        let standings = [Standing::Stranger, Standing::Known, Standing::Local];
+        standings.into_iter().find(|standing| {
             let above = Standing::Local as usize - *standing as usize;
             let held = claims.iter().filter(|claim| claim.standing() <= *standing);
             let held: usize = held.map(|claim| claim.amount).sum();

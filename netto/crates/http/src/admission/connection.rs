@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use std::time::Instant;
 
-use super::accounts::{Peer, Standing};
 use super::gate::Gate;
+use super::peer::{Peer, Standing};
 
 /// The phase of a connection; all but the last are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

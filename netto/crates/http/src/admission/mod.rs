@@ -2,24 +2,26 @@
 //! flight.
 //!
 //! It stands between the socket and the HTTP library, which alone would read as much as a client
-//! sends and buffer as much as it answers. `accounts` decides what each client may take, `visitor`
-//! applies that, `connection` holds the state of each connection, `request_gate` passes one request
-//! at a time, `progress` closes connections that read too slowly, `body` sends responses in slices,
-//! `leftovers` returns memory. None of it knows a route or a snapshot.
+//! sends and buffer as much as it answers. `peer` says who a client is, `accounts` decides what it
+//! may take, `visitor` applies that, `connection` holds a connection's state, `request_gate` passes
+//! one request at a time, `progress` closes connections that read too slowly, `body` sends
+//! responses in slices, `leftovers` returns memory. None of it knows a route or a snapshot.
 
 mod accounts;
 mod body;
 mod connection;
 mod gate;
 mod leftovers;
+mod peer;
 mod progress;
 mod request_gate;
 pub(crate) mod visitor;
 
-pub use accounts::{ACTIVE, CLOSING, Peer, UNAUTHENTICATED, most_bytes};
+pub use accounts::{ACTIVE, CLOSING, UNAUTHENTICATED, most_bytes};
 pub use body::Guarded;
 pub use connection::Connection;
 pub use leftovers::Leftovers;
+pub use peer::Peer;
 pub use request_gate::{Io, RequestBody, RequestGate, RequestPermit};
 pub use visitor::{Accounts, Dashboard, Held, Limits, Slot, Visitor, Work};
 

@@ -16,8 +16,9 @@ use netto_sys::system::thread_cpu_ns;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
-use super::accounts::{Known, PAUSES, Peer, Pool, Standing, Turns, Waits};
+use super::accounts::{Known, PAUSES, Pool, Turns, Waits};
 use super::connection::{Connection, Phase};
+use super::peer::{Peer, Standing};
 
 /// How much of each resource there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,6 +244,7 @@ impl Visitor {
 
     /// Waits until the client has closed its end.
     pub async fn hung_up(&self) {
+        self.connection.has_hung_up.set(false);
         self.connection.is_watched.set(true);
         self.connection.wake();
         // The gate sees it in the same task.
@@ -255,7 +257,6 @@ impl Visitor {
             }
         })
         .await;
-        self.connection.is_watched.set(false);
     }
 
     /// Works when the peer's turn has come, off the event loop; the CPU time is the peer's if

@@ -73,8 +73,7 @@ impl FromRequest for Visitor {
     }
 }
 
-/// The response with the bytes of its body held, or a refusal if there is no room for them. What is
-/// made while it is read holds its bytes itself.
+/// The response with its bytes held, or a refusal; what is made while it is read holds them itself.
 fn held(
     response: ServiceResponse<BoxBody>,
     visitor: &Visitor,

@@ -1,3 +1,5 @@
+//! What the accounts decide, at times of the test's own; no socket.
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;

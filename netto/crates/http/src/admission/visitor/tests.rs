@@ -1,3 +1,5 @@
+//! What connections hold and give way, and whose turn comes; no socket.
+
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 
