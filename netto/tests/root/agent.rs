@@ -54,6 +54,10 @@ fn role(words: &[String]) -> Result<()> {
         cpus::be_modest()?;
         words.drain(..1);
     }
+    if let ["urgently", ..] = words[..] {
+        cpus::be_urgent()?;
+        words.drain(..1);
+    }
     match words[..] {
         ["udp-blast", to] => udp_blast(to.parse()?),
         ["udp-flows", to] => udp_flows(to.parse()?),
@@ -179,7 +183,12 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-paced", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);
-            go_on(|| loads::udp_paced(to, per_second))
+            go_on(|| loads::udp_paced(to, per_second, SMALL_BYTES))
+        }
+        ["udp-paced-bytes", to, per_second, bytes] => {
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            let bytes = bytes.parse()?;
+            go_on(|| loads::udp_paced(to, per_second, bytes))
         }
         ["udp-paced-flows", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;

@@ -35,6 +35,8 @@ tests! {
         = a_bridge_forwards;
     owners::what_a_router_forwards_is_the_interfaces_and_what_is_received_the_groups ["ip"]
         = a_router_forwards;
+    owners::who_preempts_a_softirq_causes_none_of_its_time ["ip"]
+        = who_preempts_a_softirq_causes_none_of_its_time;
     owners::of_each_cpu_and_interval_owners_sum_to_the_component_to_the_nanosecond ["ip"]
         = owners_sum_to_the_component;
     owners::processes_are_told_apart_within_a_group ["ip"] = processes_are_told_apart;
@@ -264,6 +266,35 @@ fn a_bridge_forwards() -> Result<()> {
 
 fn a_router_forwards() -> Result<()> {
     forwarded(&Network::routed()?, "forwarding_v4")
+}
+
+/// With as many packets as another, and a receiver that runs before all others: on PREEMPT_RT also before
+/// the softirq that wakes it.
+fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
+    const WORK_NS: &str = "1000000";
+    let network = Network::direct()?;
+    let [urgent, patient, senders] = ["urgent", "patient", "senders"].map(Group::new);
+    let (urgent, patient, senders) = (urgent?, patient?, senders?);
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let to = |port| std::net::SocketAddr::new(network.right_v4, port).to_string();
+    let sink = |group, words: &[&str]| agent(group, &network.right, OTHER_CPU, words);
+    let _sinks = [
+        sink(&urgent, &["urgently", "udp-works", &to(6001), WORK_NS])?,
+        sink(&patient, &["udp-sink", &to(6101)])?,
+    ];
+    let (rate, cpu) = ((PACKETS / 10).to_string(), OTHER_CPU.to_string());
+    let source = |port| {
+        let words = ["udp-paced", &to(port), &rate, &cpu];
+        agent(&senders, &network.left, OTHER_CPU, &words)
+    };
+    let _sources = [source(6001)?, source(6101)?];
+    let sum = look(&mut followed, TOGETHER)?;
+    let whole_ns = total(&sum, "rx_softirq")?;
+    let [urgent, patient] = [&urgent, &patient].map(|group| caused_by(&sum, group, "rx_softirq"));
+    let (urgent, patient) = (urgent? / whole_ns, patient? / whole_ns);
+    println!("\nurgent {urgent:.3}, patient {patient:.3} of {:.3} s", whole_ns / 1e9);
+    ensure!(patient > 0.0 && urgent / patient < 2.0 && urgent + patient > 0.8);
+    Ok(())
 }
 
 fn owners_sum_to_the_component() -> Result<()> {
