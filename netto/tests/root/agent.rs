@@ -63,6 +63,14 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-flows", to] => udp_flows(to.parse()?),
         ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
         ["udp-sink", at] => udp_sink(at.parse()?),
+        ["udp-connected-sink", at] => {
+            let socket = UdpSocket::bind(at)?;
+            go_on(|| {
+                let (_, from) = socket.recv_from(&mut [0; 2048])?;
+                socket.connect(from)?;
+                udp_reads(&socket)
+            })
+        }
         ["udp-dear-sink", at] => {
             let socket = flow_cpu::dear_sink(at.parse()?)?;
             go_on(|| udp_reads(&socket))

@@ -268,10 +268,14 @@ fn a_router_forwards() -> Result<()> {
     forwarded(&Network::routed()?, "forwarding_v4")
 }
 
-/// A receiver that runs before all others, on PREEMPT_RT also before the softirq that wakes it, costs beside
-/// another what it costs alone.
+/// A receiver that runs before all others works so long on each packet that its softirq would be nearly
+/// all of what is charged, if that were the softirq's. On PREEMPT_RT it works before the softirq ends.
 fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
-    const WORK_NS: &str = "1000000";
+    const WORK_NS: &str = "10000000";
+    const RATE: &str = "20";
+    const LENGTH: Duration = Duration::from_secs(20);
+    /// Of what both cause. Both get as many packets; to switch to a receiver at once is dearer.
+    const MOST: f64 = 0.85;
     let network = Network::direct()?;
     let [urgent, patient, senders] = ["urgent", "patient", "senders"].map(Group::new);
     let (urgent, patient, senders) = (urgent?, patient?, senders?);
@@ -282,29 +286,18 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
         sink(&urgent, &["urgently", "udp-works", &to(6001), WORK_NS])?,
         sink(&patient, &["udp-sink", &to(6101)])?,
     ];
-    let (rate, cpu) = ((PACKETS / 10).to_string(), OTHER_CPU.to_string());
     let source = |port| {
-        let words = ["udp-paced", &to(port), &rate, &cpu];
+        let words = ["udp-paced-bytes", &to(port), RATE, "64"];
         agent(&senders, &network.left, OTHER_CPU, &words)
     };
-    let mut alone_ns = [0.0; 2];
-    for (port, alone_ns) in [6001, 6101].into_iter().zip(&mut alone_ns) {
-        let _source = source(port)?;
-        *alone_ns = total(&look(&mut followed, TOGETHER)?, "rx_softirq")?;
-    }
     let _sources = [source(6001)?, source(6101)?];
-    let sum = look(&mut followed, TOGETHER)?;
+    let sum = look(&mut followed, LENGTH)?;
+    let [urgent, patient] = [&urgent, &patient].map(|group| caused_by(&sum, group, "rx_softirq"));
+    let (urgent, patient) = (urgent?, patient?);
+    let share = urgent / (urgent + patient);
     let whole_ns = total(&sum, "rx_softirq")?;
-    let of_group = |group| anyhow::Ok(caused_by(&sum, group, "rx_softirq")? / whole_ns);
-    let found = [of_group(&urgent)?, of_group(&patient)?];
-    let expected = alone_ns.map(|ns| ns / alone_ns.iter().sum::<f64>());
-    println!(
-        "\nurgent and patient {found:.3?} of {:.3} s; alone {alone_ns:.0?} ns, which is {expected:.3?}",
-        whole_ns / 1e9
-    );
-    println!("{:?}", owners(&sum)?.basis.iter().find(|own| own.component as usize == index_of("rx_softirq").unwrap_or(0)));
-    ensure!((found[0] / expected[0] - 1.0).abs() <= SIBLINGS);
-    ensure!((found[1] / expected[1] - 1.0).abs() <= SIBLINGS);
+    println!("\n{share:.3} of both; {urgent:.0} and {patient:.0} of {whole_ns:.0} ns");
+    ensure!(patient > 0.0 && share <= MOST);
     Ok(())
 }
 

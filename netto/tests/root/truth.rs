@@ -161,14 +161,19 @@ fn sink(group: &Group, network: &Network, role: &str, port: u16) -> Result<(Owne
 
 /// Flows of small packets to both groups.
 fn flows(groups: &Groups, network: &Network, rates: [u64; 2]) -> Result<Vec<Owned>> {
-    flows_of(groups, network, rates.map(|rate| (rate, 64)))
+    flows_of(groups, network, "udp-sink", rates.map(|rate| (rate, 64)))
 }
 
 /// Flows of these rates and sizes to both groups.
-fn flows_of(groups: &Groups, network: &Network, flows: [(u64, usize); 2]) -> Result<Vec<Owned>> {
+fn flows_of(
+    groups: &Groups,
+    network: &Network,
+    reader: &str,
+    flows: [(u64, usize); 2],
+) -> Result<Vec<Owned>> {
     let mut agents = Vec::new();
     for ((group, port), flow) in [&groups.one, &groups.two].into_iter().zip(PORTS).zip(flows) {
-        let (sink, at) = sink(group, network, "udp-sink", port)?;
+        let (sink, at) = sink(group, network, reader, port)?;
         agents.push(sink);
         agents.push(source(groups, network, at, flow)?);
     }
@@ -215,11 +220,16 @@ fn steered_beside_a_victim(network: Network, flows: [(u64, usize); 2]) -> Result
     needs_two_cpus()?;
     let groups = Groups::new()?;
     steer(&network.right, "lan")?;
-    beside_a_victim(&groups, &network, flows)
+    beside_a_victim(&groups, &network, "udp-sink", flows)
 }
 
-fn beside_a_victim(groups: &Groups, network: &Network, flows: [(u64, usize); 2]) -> Result<()> {
-    let _agents = flows_of(groups, network, flows)?;
+fn beside_a_victim(
+    groups: &Groups,
+    network: &Network,
+    reader: &str,
+    flows: [(u64, usize); 2],
+) -> Result<()> {
+    let _agents = flows_of(groups, network, reader, flows)?;
     let _victim = agent(&groups.victim, &network.left, RECEIVING_CPU, &["spin-one"])?;
     let asked = Asked {
         period_ms: "1000",
@@ -228,14 +238,15 @@ fn beside_a_victim(groups: &Groups, network: &Network, flows: [(u64, usize); 2])
     held_against_the_truth(groups, &asked)
 }
 
-/// Packets go to the CPU on which their socket is read (RFS).
+/// Packets go to the CPU on which their socket is read (RFS), which the kernel notes of connected ones.
 fn steered_to_their_reader() -> Result<()> {
     needs_two_cpus()?;
     let (groups, network) = (Groups::new()?, Network::direct()?);
     let _flows = FlowTable::new()?;
     let both = "echo 3 > /sys/class/net/lan/queues/rx-0/rps_cpus; echo 4096 > /sys/class/net/lan/queues/rx-0/rps_flow_cnt";
     network.right.run_script(both)?;
-    beside_a_victim(&groups, &network, [(30_000, 64), (10_000, 64)])
+    let flows = [(30_000, 64), (10_000, 64)];
+    beside_a_victim(&groups, &network, "udp-connected-sink", flows)
 }
 
 /// The host's table of the CPUs on which flows are read, which is given back.
