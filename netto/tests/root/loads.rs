@@ -106,12 +106,13 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
 }
 
 /// Small packets at this rate per second; 0: as fast as possible.
-pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
+pub fn udp_paced(to: SocketAddr, per_second: u64, bytes: usize) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(to)?;
+    let packet = vec![0x55; bytes];
     // A closed port answers with an error on a later send: not this test's business.
     paced(per_second, || {
-        let _ = socket.send(&[0x55; 64]);
+        let _ = socket.send(&packet);
         Ok(())
     })
 }

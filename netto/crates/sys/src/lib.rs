@@ -26,6 +26,7 @@ pub mod offloads;
 pub mod packet;
 pub mod peer;
 pub mod perf;
+mod preemption;
 pub mod preflight;
 pub mod privileges;
 pub mod programs;
@@ -67,5 +68,6 @@ macro_rules! skeleton {
 }
 
 skeleton!(netto_skel, "/netto.skel.rs");
+skeleton!(preemption_skel, "/preemption.skel.rs");
 skeleton!(socket_skel, "/socket.skel.rs");
 skeleton!(tick_skel, "/tick.skel.rs");

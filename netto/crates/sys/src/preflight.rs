@@ -11,6 +11,7 @@ use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SOCKET_FILTER, bpf_prog_load};
 use super::btf;
 use super::files;
 use super::perf::SamplingEvent;
+use super::preemption;
 use super::sockets;
 use super::system::{self, Roots};
 use metrics_common::COMPONENTS;
@@ -79,6 +80,12 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         Some(classifier) => classifier.has_symbols().to_vec(),
         None => vec![false; COMPONENTS.len()],
     };
+    let is_realtime = roots.is_realtime();
+    let tracepoints = match is_realtime {
+        true => preemption::programs_are_whole().map_err(|error| format!("{error:#}")),
+        // No task preempts a softirq, nor a context switch: what runs in one is whole.
+        false => Ok(()),
+    };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
         programs: Ok(()),
@@ -89,7 +96,8 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         symbols,
         has_symbols,
         is_sampled_by_tick: false,
-        is_realtime: roots.is_realtime(),
+        is_realtime,
+        tracepoints,
     };
     Ok((facts, classifier))
 }
