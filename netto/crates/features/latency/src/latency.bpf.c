@@ -141,12 +141,12 @@ int netto_start_near(struct __sk_buff *skb)
 	if (!own || !sk)
 		return 1;
 	packet.ifindex = skb->ingress_ifindex;
-	own->met_socket = (__u64)sk;
+	own->pending = (__u64)sk;
 	/* By way of memory it is a number, with which the verifier allows arithmetic. */
-	sk = (struct sock *)*(volatile __u64 *)&own->met_socket;
+	sk = (struct sock *)*(volatile __u64 *)&own->pending;
 	packet.sk = sk;
-	own->met_stamp_ns = packet.stamp;
-	own->met_interface = packet.ifindex;
+	own->pending_stamp_ns = packet.stamp;
+	own->pending_ifindex = packet.ifindex;
 	if (!packet.stamp || !netto_is_chosen(packet.stamp))
 		return 1;
 	protocol = BPF_CORE_READ(sk, sk_protocol);
@@ -181,21 +181,57 @@ static __noinline int netto_tcp_enqueue(struct sock *sk, struct sk_buff *skb)
 	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
 }
 
-static __noinline int netto_udp_enqueue(struct sock *sk, struct sk_buff *skb)
-{
-	return netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
-}
-
 SEC("fexit/tcp_queue_rcv")
 int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
 {
 	return netto_passes_over(skb) ? 0 : netto_tcp_enqueue(sk, skb);
 }
 
+static __noinline int netto_udp_begin(struct sock *sk, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (!packet.stamp)
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	own->pending = (__u64)skb;
+	own->pending_stamp_ns = packet.stamp;
+	own->pending_ifindex = skb->skb_iif;
+	/* A reader that is quicker than this function's end finds its beginning. */
+	if (netto_takes(NETTO_UDP_WAIT))
+		netto_begin_wait(packet.stamp, netto_since(own, &packet));
+	return 0;
+}
+
+/*
+ * When the function ends, a reader on another CPU may have freed the packet: so its stamp is taken
+ * now. No other packet can be in the function on this CPU meanwhile: it is only called with softirqs
+ * off, and calls itself for none.
+ */
+SEC("fentry/__udp_enqueue_schedule_skb")
+int BPF_PROG(netto_udp_enqueuing, struct sock *sk, struct sk_buff *skb)
+{
+	return netto_passes_over(skb) ? 0 : netto_udp_begin(sk, skb);
+}
+
+static __noinline int netto_udp_end(struct netto_latency *own, struct sock *sk, int error)
+{
+	struct netto_packet packet = { .stamp = own->pending_stamp_ns, .sk = sk };
+
+	own->pending = 0;
+	packet.ifindex = own->pending_ifindex;
+	return error ? 0 : netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
 SEC("fexit/__udp_enqueue_schedule_skb")
 int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error)
 {
-	return error || netto_passes_over(skb) ? 0 : netto_udp_enqueue(sk, skb);
+	struct netto_latency *own = netto_own_latency();
+
+	return own && own->pending == (__u64)skb ? netto_udp_end(own, sk, error) : 0;
 }
 
 /* Instead of both. */
@@ -210,10 +246,10 @@ static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
 	struct netto_packet packet = { .stamp = stamp, .sk = sk };
 	struct netto_latency *own = netto_own_latency();
 
-	/* What was read last. */
-	if (!stamp || !own || netto_may_have_been_blocked(sk, 1))
-		return 0;
 	packet.ifindex = sk->sk_rx_dst_ifindex;
+	/* What was read last. */
+	if (!stamp || !own || netto_may_have_been_blocked(own, &packet, 1))
+		return 0;
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 
@@ -264,10 +300,10 @@ int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
 		return 0;
 	own = netto_own_latency();
 	seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
-	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, 0))
-		return 0;
 	packet.sk = sk;
 	packet.ifindex = skb->skb_iif;
+	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(own, &packet, 0))
+		return 0;
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 

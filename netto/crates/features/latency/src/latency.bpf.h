@@ -33,8 +33,10 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
  * overwritten, and those after it are read of the queue, one whenever another was read.
  */
 struct netto_datagrams {
+	/* Numbers of the next one to come and to be read, and of the first that was seen to come. */
 	__u64 written;
 	__u64 read;
+	__u64 first;
 	__u64 next_number;
 	__u64 next_stamp;
 	__u64 next_ifindex;
@@ -43,11 +45,23 @@ struct netto_datagrams {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants datagrams that are read */
+	__type(key, __u32);
+	__type(value, struct netto_socket_set);
+} netto_datagram_sets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as above */
+	__type(key, __u32);
 	__type(value, struct netto_datagrams);
 } netto_datagrams SEC(".maps");
+
+/* A socket whose datagrams wait unread for so long may lose its place to another one: 33 s or more. */
+#define NETTO_UNREAD_JIFFIES (1 << 15)
+/* One in which nothing waits may, but not under the hands of who was just here. */
+#define NETTO_EMPTY_JIFFIES 2
 
 /* Packets in a UDP socket. */
 static __always_inline __u32 netto_datagrams_in(struct sock *sk)
@@ -63,27 +77,34 @@ static __always_inline __u32 netto_datagrams_in(struct sock *sk)
  */
 static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
 {
-	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
-	__u64 number, next, place;
+	struct netto_socket_place place = {};
+	struct netto_datagrams *own;
+	__u64 number, next, slot;
 	__u32 before;
 
-	if (!own) {
-		own = bpf_sk_storage_get(&netto_datagrams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!own)
-			return;
+	if (!netto_claim_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, sk, &place))
+		return;
+	own = bpf_map_lookup_elem(&netto_datagrams, &place.index);
+	if (!own)
+		return;
+	netto_keep_place(&place, NETTO_UNREAD_JIFFIES);
+	if (place.is_new) {
 		before = netto_datagrams_in(sk);
-		own->written = before > 1 ? before - 1 : 0;
+		own->first = before > 1 ? before - 1 : 0;
+		own->written = own->first;
+		own->read = 0;
+		own->next_number = ~0ULL;
 	}
 	number = __sync_fetch_and_add(&own->written, 1);
-	place = number & (NETTO_LATENCY_DATAGRAMS - 1);
+	slot = number & (NETTO_LATENCY_DATAGRAMS - 1);
 	next = *(volatile __u64 *)&own->read;
-	if (number - next == NETTO_LATENCY_DATAGRAMS) {
-		own->next_stamp = own->stamp[place];
-		own->next_ifindex = own->ifindex[place];
+	if (number - next == NETTO_LATENCY_DATAGRAMS && next >= own->first) {
+		own->next_stamp = own->stamp[slot];
+		own->next_ifindex = own->ifindex[slot];
 		own->next_number = next;
 	}
-	own->stamp[place] = packet->stamp;
-	own->ifindex[place] = packet->ifindex;
+	own->stamp[slot] = packet->stamp;
+	own->ifindex[slot] = packet->ifindex;
 }
 
 /* Keeps the stamp of the first datagram in the queue, which has this number. */
@@ -146,10 +167,10 @@ static __always_inline int netto_latency_at_sk_data_ready(__u64 *ctx)
 	own = netto_own_latency();
 	if (!own)
 		return 0;
-	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
-		packet.stamp = own->met_stamp_ns;
-		packet.ifindex = own->met_interface;
-		own->met_socket = 0;
+	if (own->pending == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
+		packet.stamp = own->pending_stamp_ns;
+		packet.ifindex = own->pending_ifindex;
+		own->pending = 0;
 	} else if (sk->sk_receive_queue.qlen) {
 		skb = sk->sk_receive_queue.prev;
 		packet.stamp = netto_stamp(skb);
@@ -169,23 +190,26 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	int length = ctx[1], flags = ctx[2];
 	__u16 family = sk->__sk_common.skc_family;
 	struct netto_packet packet = { .sk = sk };
+	struct netto_socket_place place = {};
 	struct netto_datagrams *datagrams;
 	struct netto_latency *own;
-	__u64 number, written, place;
+	__u64 number, written, slot;
 
 	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
 		return 0;
 	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
-	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, sk, &place))
+		return netto_read_unknown(sk);
+	datagrams = bpf_map_lookup_elem(&netto_datagrams, &place.index);
 	if (!datagrams)
 		return netto_read_unknown(sk);
 	number = __sync_fetch_and_add(&datagrams->read, 1);
 	written = *(volatile __u64 *)&datagrams->written;
-	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
-		place = number & (NETTO_LATENCY_DATAGRAMS - 1);
-		packet.stamp = datagrams->stamp[place];
-		packet.ifindex = datagrams->ifindex[place];
+	if (number >= datagrams->first && number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
+		slot = number & (NETTO_LATENCY_DATAGRAMS - 1);
+		packet.stamp = datagrams->stamp[slot];
+		packet.ifindex = datagrams->ifindex[slot];
 	} else if (datagrams->next_number == number) {
 		packet.stamp = datagrams->next_stamp;
 		packet.ifindex = datagrams->next_ifindex;
@@ -195,10 +219,12 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	 * not among the stamps, be it that too many wait or that it was not seen when it came, the
 	 * queue has it.
 	 */
-	if (!netto_datagrams_in(sk))
+	if (!netto_datagrams_in(sk)) {
 		datagrams->read = written;
-	else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS)
+		netto_keep_place(&place, NETTO_EMPTY_JIFFIES);
+	} else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS) {
 		netto_keep_next(datagrams, sk, number + 1);
+	}
 	if (!packet.stamp)
 		return netto_read_unknown(sk);
 	if (!netto_is_chosen(packet.stamp))

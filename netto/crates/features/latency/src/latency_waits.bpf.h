@@ -7,6 +7,7 @@
 #define NETTO_LATENCY_WAITS_H
 
 #include "latency_counts.bpf.h"
+#include "latency_sockets.bpf.h"
 
 /*
  * When packets that wait to be read were enqueued: a place by the stamp's hash, which holds the
@@ -142,21 +143,33 @@ struct netto_disorder {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants segments that are read */
+	__type(key, __u32);
+	__type(value, struct netto_socket_set);
+} netto_disorder_sets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as above */
+	__type(key, __u32);
 	__type(value, struct netto_disorder);
 } netto_disorders SEC(".maps");
+
+/* A connection that was not read for so long may lose its place to another one: 1 to 10 s. */
+#define NETTO_DISORDER_JIFFIES 1024
 
 /*
  * Whether what is read, so many bytes before where the reader is now, may have waited for an
  * earlier segment: which says nothing of the stack. From the first reading after segments came out
- * of order, everything that could then have come so is taken to have.
+ * of order, everything that could then have come so is taken to have. Where that cannot be
+ * remembered, the segment is counted as lost.
  */
-static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 before)
+static __always_inline bool netto_may_have_been_blocked(struct netto_latency *own, const struct netto_packet *packet, __u32 before)
 {
-	struct tcp_sock *tcp = (void *)sk;
-	struct netto_disorder *own;
+	struct tcp_sock *tcp = (void *)packet->sk;
+	struct netto_disorder *disorder = 0;
+	struct netto_socket_place place = {};
 	__u32 segments;
 
 	if (netto_includes_hol)
@@ -164,20 +177,25 @@ static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 b
 	segments = BPF_CORE_READ(tcp, rcv_ooopack);
 	if (!segments)
 		return false;
-	own = bpf_sk_storage_get(&netto_disorders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!own)
+	if (netto_claim_place(&netto_disorder_sets, NETTO_LATENCY_DISORDERS, packet->sk, &place))
+		disorder = bpf_map_lookup_elem(&netto_disorders, &place.index);
+	if (!disorder) {
+		netto_lose(own, packet, NETTO_TCP_READ);
+		netto_lose(own, packet, NETTO_TCP_WAIT);
 		return true;
-	if (segments != own->segments) {
-		own->segments = segments;
-		own->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
+	}
+	netto_keep_place(&place, NETTO_DISORDER_JIFFIES);
+	if (place.is_new || segments != disorder->segments) {
+		disorder->segments = segments;
+		disorder->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
 		if (BPF_CORE_READ(tcp, out_of_order_queue.rb_node)) {
 			struct sk_buff *last = BPF_CORE_READ(tcp, ooo_last_skb);
 			struct tcp_skb_cb *cb = (void *)last + bpf_core_field_offset(last->cb);
 
-			own->until_seq = BPF_CORE_READ(cb, end_seq);
+			disorder->until_seq = BPF_CORE_READ(cb, end_seq);
 		}
 	}
-	return (__s32)(BPF_CORE_READ(tcp, copied_seq) - before - own->until_seq) < 0;
+	return (__s32)(BPF_CORE_READ(tcp, copied_seq) - before - disorder->until_seq) < 0;
 }
 
 #endif

@@ -62,7 +62,10 @@ const UDP: [Program; 2] = [
     function("netto_udp_v6", "udpv6_rcv"),
 ];
 const TCP_ENQUEUED: Program = function("netto_tcp_enqueued", "tcp_queue_rcv");
-const UDP_ENQUEUED: Program = function("netto_udp_enqueued", "__udp_enqueue_schedule_skb");
+const UDP_ENQUEUED: [Program; 2] = [
+    function("netto_udp_enqueued", "__udp_enqueue_schedule_skb"),
+    function("netto_udp_enqueuing", "__udp_enqueue_schedule_skb"),
+];
 const TCP_READ: Program = function("netto_tcp_read", "tcp_recv_timestamp");
 const UDP_READ: Program = function("netto_udp_read", "skb_consume_udp");
 
@@ -85,7 +88,7 @@ const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
 const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
 
 /// All programs.
-pub const PROGRAMS: [Program; 20] = [
+pub const PROGRAMS: [Program; 21] = [
     IP[0],
     IP[1],
     TCP[0],
@@ -93,7 +96,8 @@ pub const PROGRAMS: [Program; 20] = [
     UDP[0],
     UDP[1],
     TCP_ENQUEUED,
-    UDP_ENQUEUED,
+    UDP_ENQUEUED[0],
+    UDP_ENQUEUED[1],
     TCP_READ,
     UDP_READ,
     IP_NEAR,
@@ -191,7 +195,7 @@ fn method(point: Point, means: Means) -> Option<Method> {
             (vec![one(READY)], helpers, KnownFields::Socket)
         }
         Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], KnownFields::Socket),
-        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], KnownFields::Socket),
+        Point::UdpSocketEnqueued => (vec![UDP_ENQUEUED.to_vec()], vec![], KnownFields::Socket),
         Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], KnownFields::Reader),
         Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], KnownFields::Reader),
         Point::UdpSocketRead if near => (
