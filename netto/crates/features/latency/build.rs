@@ -14,6 +14,8 @@ const LATENCY_BUCKETS: usize = BUCKETS;
 const LATENCY_GROUPS: usize = 16;
 /// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
+/// Sets of notes of arrivals: a power of two.
+const LATENCY_ARRIVALS: usize = 1 << 13;
 /// Places for UDP sockets whose datagrams wait: a power of two.
 const LATENCY_SOCKETS: usize = 1 << 10;
 /// Places for connections that came out of order: a power of two.
@@ -44,6 +46,11 @@ const CONSTANTS: &[Constant] = &[
         name: "LATENCY_WAITING",
         value: LATENCY_WAITING,
         about: "Places for packets that wait to be read.",
+    },
+    Constant {
+        name: "LATENCY_ARRIVALS",
+        value: LATENCY_ARRIVALS,
+        about: "Sets of notes of arrivals.",
     },
     Constant {
         name: "LATENCY_SOCKETS",

@@ -23,15 +23,39 @@ static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 		return 0;
 	packet.dev = skb->dev;
 	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
-	netto_take(own, &packet, point, netto_since(own, &packet));
+	netto_delivered_to(own, &packet, point, netto_number_of(skb), skb->hash);
 	return 0;
 }
 
-/* A driver hands a packet to GRO, which may keep it back. */
+/* A packet of this host arrives, where the kernel stamps others. */
+SEC("tp_btf/netif_rx")
+int BPF_PROG(netto_arrives, struct sk_buff *skb)
+{
+	netto_note_arrival(skb);
+	return 0;
+}
+
+/* What comes to a bridge itself has arrived at one of its ports. */
+SEC("tp_btf/netif_receive_skb_entry")
+int BPF_PROG(netto_arrives_at_once, struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+
+	if (!(BPF_CORE_READ_BITFIELD(dev, priv_flags) & IFF_EBRIDGE))
+		netto_note_arrival(skb);
+	return 0;
+}
+
+/*
+ * A driver hands a packet to GRO, which may keep it back. The kernel stamps packets behind GRO, where
+ * no program can note the arrival before they are steered to another CPU.
+ */
 SEC("tp_btf/napi_gro_receive_entry")
 int BPF_PROG(netto_gro, struct sk_buff *skb)
 {
-	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	if (netto_takes(NETTO_DRIVER_TO_IP))
+		netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	netto_note_arrival(skb);
 	return 0;
 }
 
@@ -39,6 +63,32 @@ SEC("tp_btf/napi_gro_frags_entry")
 int BPF_PROG(netto_gro_frags, struct sk_buff *skb)
 {
 	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+/* A packet's stamp is its arrival, or its departure, by which it is chosen as well. */
+static __always_inline int netto_ip_begins(struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = skb->tstamp };
+	struct netto_latency *own;
+	__u64 ns;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.dev = skb->dev;
+	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+	if (!netto_is_to_be_sent(skb)) {
+		netto_take(own, &packet, NETTO_IP_START, netto_since(own, &packet));
+		return 0;
+	}
+	ns = netto_since_arrival(netto_number_of(skb), skb->hash, false);
+	if (ns == ~0ULL)
+		netto_lose(own, &packet, NETTO_IP_START);
+	else
+		netto_take(own, &packet, NETTO_IP_START, ns);
 	return 0;
 }
 
@@ -57,7 +107,7 @@ static __noinline int netto_ip(struct sk_buff *skb)
 		if (own)
 			netto_take(own, &packet, NETTO_DRIVER_TO_IP, ns);
 	}
-	return netto_takes(NETTO_IP_START) ? netto_start(skb, NETTO_IP_START) : 0;
+	return netto_takes(NETTO_IP_START) ? netto_ip_begins(skb) : 0;
 }
 
 SEC("fentry/ip_rcv_core")
@@ -150,10 +200,10 @@ int netto_start_near(struct __sk_buff *skb)
 	if (!packet.stamp || !netto_is_chosen(packet.stamp))
 		return 1;
 	protocol = BPF_CORE_READ(sk, sk_protocol);
-	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
-		netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
-	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))
-		netto_take(own, &packet, NETTO_UDP_START, netto_since(own, &packet));
+	if (protocol == IPPROTO_TCP)
+		netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
+	else if (protocol == IPPROTO_UDP)
+		netto_delivered_to(own, &packet, NETTO_UDP_START, netto_number_of(skb), skb->hash);
 	return 1;
 }
 

@@ -9,6 +9,15 @@
 #include "latency_counts.bpf.h"
 #include "latency_waits.bpf.h"
 
+/* A packet meets its protocol. */
+static __always_inline void netto_delivered_to(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 number, __u32 flow)
+{
+	__u64 ns = netto_delivered(packet->stamp, number, flow, netto_since(own, packet));
+
+	if (netto_takes(point))
+		netto_take(own, packet, point, ns);
+}
+
 /* A segment of an established connection, where no program at control groups is allowed. */
 static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 {
@@ -23,7 +32,7 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 	if (!own)
 		return 0;
 	packet.ifindex = skb->skb_iif;
-	netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
+	netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
 	return 0;
 }
 
@@ -82,7 +91,7 @@ static __always_inline void netto_await(struct sock *sk, const struct netto_pack
 	__u64 number, next, slot;
 	__u32 before;
 
-	if (!netto_claim_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, sk, &place))
+	if (!netto_claim_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
 		return;
 	own = bpf_map_lookup_elem(&netto_datagrams, &place.index);
 	if (!own)
@@ -199,7 +208,7 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 		return 0;
 	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
-	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, sk, &place))
+	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
 		return netto_read_unknown(sk);
 	datagrams = bpf_map_lookup_elem(&netto_datagrams, &place.index);
 	if (!datagrams)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Latencies: places for what is remembered of a socket, in memory that exists. Programs at
- * tracepoints may not allocate, so a socket's cookie selects a set of places, of which each socket
- * has one until it may be given up.
+ * tracepoints may not allocate, so what identifies a socket selects a set of places, of which each
+ * socket has one until it may be given up.
  */
 #ifndef NETTO_LATENCY_SOCKETS_H
 #define NETTO_LATENCY_SOCKETS_H
@@ -11,8 +11,8 @@
 #include "latency_abi.h"
 
 struct netto_socket_set {
-	/* 0: the place is free. */
-	__u64 cookie[NETTO_LATENCY_WAYS];
+	/* What identifies the socket; 0: the place is free. */
+	__u64 socket[NETTO_LATENCY_WAYS];
 	/* Another socket may have the place from then on, in jiffies. */
 	__u64 until[NETTO_LATENCY_WAYS];
 };
@@ -34,17 +34,16 @@ static __always_inline void netto_keep_place(const struct netto_socket_place *pl
 }
 
 /* Finds the place of a socket; false if it has none. */
-static __always_inline bool netto_find_place(void *sets, __u32 places, struct sock *sk, struct netto_socket_place *place)
+static __always_inline bool netto_find_place(void *sets, __u32 places, __u64 socket, struct netto_socket_place *place)
 {
-	__u64 cookie = bpf_get_socket_cookie(sk);
-	__u32 number = (cookie * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
+	__u32 number = (socket * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
 	struct netto_socket_set *set = bpf_map_lookup_elem(sets, &number);
 
-	if (!set || !cookie)
+	if (!set || !socket)
 		return false;
 #pragma unroll
 	for (__u32 way = 0; way < NETTO_LATENCY_WAYS; way++) {
-		if (set->cookie[way] == cookie) {
+		if (set->socket[way] == socket) {
 			place->until = &set->until[way];
 			place->index = number * NETTO_LATENCY_WAYS + way;
 			return true;
@@ -58,17 +57,16 @@ static __always_inline bool netto_find_place(void *sets, __u32 places, struct so
  * left there is for the caller to reset. Two CPUs that meet a new socket at once may take two
  * places for it; then the first is used.
  */
-static __always_inline bool netto_claim_place(void *sets, __u32 places, struct sock *sk, struct netto_socket_place *place)
+static __always_inline bool netto_claim_place(void *sets, __u32 places, __u64 socket, struct netto_socket_place *place)
 {
-	__u64 cookie = bpf_get_socket_cookie(sk), now, before = 0;
-	__u32 number = (cookie * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
+	__u32 number = (socket * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
 	struct netto_socket_set *set;
-	__u64 *claimed = 0;
+	__u64 *claimed = 0, now, before = 0;
 
-	if (netto_find_place(sets, places, sk, place))
+	if (netto_find_place(sets, places, socket, place))
 		return true;
 	set = bpf_map_lookup_elem(sets, &number);
-	if (!set || !cookie)
+	if (!set || !socket)
 		return false;
 	now = bpf_jiffies64();
 #pragma unroll
@@ -76,14 +74,14 @@ static __always_inline bool netto_claim_place(void *sets, __u32 places, struct s
 		__u64 until = set->until[way];
 
 		if (until < now && (!claimed || until < *place->until)) {
-			claimed = &set->cookie[way];
+			claimed = &set->socket[way];
 			before = *claimed;
 			place->until = &set->until[way];
 			place->index = number * NETTO_LATENCY_WAYS + way;
 		}
 	}
 	place->is_new = true;
-	return claimed && __sync_val_compare_and_swap(claimed, before, cookie) == before;
+	return claimed && __sync_val_compare_and_swap(claimed, before, socket) == before;
 }
 
 #endif

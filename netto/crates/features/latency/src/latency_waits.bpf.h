@@ -6,7 +6,7 @@
 #ifndef NETTO_LATENCY_WAITS_H
 #define NETTO_LATENCY_WAITS_H
 
-#include "latency_counts.bpf.h"
+#include "latency_arrivals.bpf.h"
 #include "latency_sockets.bpf.h"
 
 /*
@@ -21,20 +21,11 @@ struct {
 	__type(value, __u64);
 } netto_waiting SEC(".maps");
 
-#define NETTO_HALF 0xffffffffULL
-
 static __always_inline __u64 *netto_place_of(__u64 hash)
 {
 	__u32 place = hash & (NETTO_LATENCY_WAITING - 1);
 
 	return bpf_map_lookup_elem(&netto_waiting, &place);
-}
-
-static __always_inline __u64 netto_hash_of(__u64 stamp)
-{
-	__u64 hash = stamp * 0x9e3779b97f4a7c15ULL;
-
-	return hash ^ hash >> 29;
 }
 
 /* A packet was enqueued so long after it came. */
@@ -63,18 +54,6 @@ static __always_inline void netto_end_wait(struct netto_latency *own, const stru
 	}
 	word = (word & NETTO_HALF) << 2;
 	netto_take(own, packet, point, ns > word ? ns - word : 0);
-}
-
-/*
- * The packet's address, for a hash: of a pointer's lower half the verifier makes a number, of all
- * of it not.
- */
-static __always_inline __u64 netto_number_of(struct sk_buff *skb)
-{
-	__u32 number;
-
-	asm volatile("%0 = %1" : "=w"(number) : "w"((__u32)(__u64)skb));
-	return number;
 }
 
 /*
@@ -119,7 +98,7 @@ static __always_inline int netto_enqueued(struct netto_latency *own, const struc
 		return 0;
 	ns = netto_since(own, packet);
 	if (netto_takes(point))
-		netto_take(own, packet, point, ns);
+		netto_take(own, packet, point, netto_with_delay(packet->stamp, ns));
 	if (netto_takes(wait))
 		netto_begin_wait(packet->stamp, ns);
 	return 0;
@@ -129,7 +108,7 @@ static __always_inline int netto_read(struct netto_latency *own, const struct ne
 {
 	__u64 ns = netto_since(own, packet);
 
-	if (netto_takes(point) && !netto_take(own, packet, point, ns))
+	if (netto_takes(point) && !netto_take(own, packet, point, netto_with_delay(packet->stamp, ns)))
 		return 0;
 	if (netto_takes(wait))
 		netto_end_wait(own, packet, wait, ns);
@@ -167,17 +146,21 @@ struct {
  */
 static __always_inline bool netto_may_have_been_blocked(struct netto_latency *own, const struct netto_packet *packet, __u32 before)
 {
-	struct tcp_sock *tcp = (void *)packet->sk;
+	struct sock *sk = packet->sk;
+	struct tcp_sock *tcp = (void *)sk;
 	struct netto_disorder *disorder = 0;
 	struct netto_socket_place place = {};
 	__u32 segments;
+	__u64 ports;
 
 	if (netto_includes_hol)
 		return false;
 	segments = BPF_CORE_READ(tcp, rcv_ooopack);
 	if (!segments)
 		return false;
-	if (netto_claim_place(&netto_disorder_sets, NETTO_LATENCY_DISORDERS, packet->sk, &place))
+	/* The ports tell it from a later socket of its address. */
+	ports = (__u32)sk->__sk_common.skc_dport << 16 | sk->__sk_common.skc_num;
+	if (netto_claim_place(&netto_disorder_sets, NETTO_LATENCY_DISORDERS, netto_number_of(sk) | ports << 32, &place))
 		disorder = bpf_map_lookup_elem(&netto_disorders, &place.index);
 	if (!disorder) {
 		netto_lose(own, packet, NETTO_TCP_READ);

@@ -245,6 +245,12 @@ impl Open<'_> {
             let waiting = &mut maps.netto_waiting;
             waiting.set_max_entries(abi::LATENCY_WAITING as u32)?;
         }
+        if is_planned("netto_arrives") {
+            let sets = abi::LATENCY_ARRIVALS;
+            maps.netto_arrivals.set_max_entries(sets as u32)?;
+            let delays = abi::LATENCY_WAITING;
+            maps.netto_delays.set_max_entries(delays as u32)?;
+        }
         if has_any(&[TcpReadWait, TcpSocketRead]) {
             let places = abi::LATENCY_DISORDERS;
             maps.netto_disorders.set_max_entries(places as u32)?;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * How long after they reached their last device the packets of one network namespace are where, by
+ * what stands in them: addresses of packets and stamps of the kernel are not used.
+ */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* At the tracepoints on the way in, `data` is where the network header begins. */
+struct sk_buff___received {
+	unsigned char *data;
+};
+
+#pragma clang attribute pop
+
+/* Set before load: the inode's number of the namespace. */
+const volatile __u64 truth_netns = 0;
+
+enum {
+	TRUTH_AT_IP,
+	TRUTH_AT_PROTOCOL,
+	TRUTH_AT_READ,
+};
+
+/* 32 buckets for each power of two. */
+#define TRUTH_STEPS 5
+#define TRUTH_BUCKETS (64 << TRUTH_STEPS)
+
+/* Of TCP and of UDP at each place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 6 * TRUTH_BUCKETS);
+	__type(key, __u32);
+	__type(value, __u64);
+} truth_counts SEC(".maps");
+
+struct truth_packet {
+	/* As in the packet: of the source and the destination; of TCP only. */
+	__be32 ports;
+	__be32 sequence;
+	__be16 identification;
+	__u8 protocol;
+	__u8 padding[5];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 18);
+	__type(key, struct truth_packet);
+	__type(value, __u64);
+} truth_arrived SEC(".maps");
+
+/* Takes what tells a packet of IPv4 from others from its first bytes. */
+static __always_inline bool truth_parse(const unsigned char *head, struct truth_packet *packet)
+{
+	if (head[0] != 0x45 || (head[9] != IPPROTO_TCP && head[9] != IPPROTO_UDP))
+		return false;
+	packet->protocol = head[9];
+	packet->identification = *(__be16 *)(head + 4);
+	packet->ports = *(__be32 *)(head + 20);
+	packet->sequence = head[9] == IPPROTO_TCP ? *(__be32 *)(head + 24) : 0;
+	return true;
+}
+
+static __always_inline bool truth_read(const void *from, struct truth_packet *packet)
+{
+	unsigned char head[28] __attribute__((aligned(8)));
+
+	return !bpf_probe_read_kernel(head, sizeof(head), from) && truth_parse(head, packet);
+}
+
+static __always_inline void truth_count(const struct truth_packet *packet, __u32 place)
+{
+	__u64 *arrived = bpf_map_lookup_elem(&truth_arrived, packet);
+	__u64 ns, *count;
+	__u32 power = 0, bucket;
+
+	if (!arrived)
+		return;
+	ns = bpf_ktime_get_ns() - *arrived;
+	for (int bits = 32; bits; bits >>= 1) {
+		if (ns >> (power + bits))
+			power += bits;
+	}
+	bucket = power << TRUTH_STEPS;
+	if (power >= TRUTH_STEPS)
+		bucket |= ns >> (power - TRUTH_STEPS) & ((1 << TRUTH_STEPS) - 1);
+	bucket += (place * 2 + (packet->protocol == IPPROTO_UDP)) * TRUTH_BUCKETS;
+	count = bpf_map_lookup_elem(&truth_counts, &bucket);
+	if (count)
+		(*count)++;
+}
+
+static __always_inline bool truth_is_meant(struct sk_buff *skb)
+{
+	return skb->dev->nd_net.net->ns.inum == truth_netns;
+}
+
+SEC("tp_btf/netif_rx")
+int BPF_PROG(truth_arrives, struct sk_buff *skb)
+{
+	struct truth_packet packet = {};
+	__u64 now;
+
+	if (!truth_is_meant(skb) || !truth_read(((struct sk_buff___received *)skb)->data, &packet))
+		return 0;
+	now = bpf_ktime_get_ns();
+	bpf_map_update_elem(&truth_arrived, &packet, &now, 0);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(truth_at_ip, struct sk_buff *skb)
+{
+	struct truth_packet packet = {};
+
+	if (truth_is_meant(skb) && truth_read(((struct sk_buff___received *)skb)->data, &packet))
+		truth_count(&packet, TRUTH_AT_IP);
+	return 0;
+}
+
+SEC("cgroup_skb/ingress")
+int truth_at_protocol(struct __sk_buff *skb)
+{
+	unsigned char head[28] __attribute__((aligned(8)));
+	struct truth_packet packet = {};
+
+	if (!bpf_skb_load_bytes(skb, 0, head, sizeof(head)) && truth_parse(head, &packet))
+		truth_count(&packet, TRUTH_AT_PROTOCOL);
+	return 1;
+}
+
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(truth_at_read, struct sk_buff *skb)
+{
+	struct truth_packet packet = {};
+
+	/* A segment is read in parts, of which the first counts. */
+	if (truth_read(skb->head + skb->network_header, &packet)) {
+		truth_count(&packet, TRUTH_AT_READ);
+		bpf_map_delete_elem(&truth_arrived, &packet);
+	}
+	return 0;
+}
