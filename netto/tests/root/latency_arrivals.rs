@@ -79,11 +79,11 @@ fn measure(left: &Namespace, right: &Namespace, to: SocketAddr, datagrams: u64) 
     let (sends, receives) = (OTHER_CPU.to_string(), RECEIVING_CPU.to_string());
     let reads = |how| traffic::agent(right, &["on", &receives, how, &at]);
     let _readers = (reads("udp-sink")?, reads("tcp-reads")?);
-    let sends = [
-        ["on", &sends, "tcp-ticks", &at, "1000"].as_slice(),
-        &["udp-paced", &at, &datagrams.to_string(), &sends],
-    ];
-    let senders = sends.map(|words| traffic::agent(left, words));
+    let rate = datagrams.to_string();
+    let segments = ["on", &sends, "tcp-ticks", &at, "1000"];
+    let datagrams = ["udp-paced", &at, &rate, &sends];
+    let senders = [&segments[..], &datagrams].map(|words| traffic::agent(left, words));
+    let senders: Vec<_> = senders.into_iter().collect::<Result<_>>()?;
     std::thread::sleep(MEASURED);
     drop(senders);
     std::thread::sleep(REST);

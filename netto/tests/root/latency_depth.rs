@@ -132,7 +132,7 @@ pub fn more_sockets_than_places() -> Result<()> {
     traffic::agent_to_end(&network.left, &["udp-to-many", &to])?;
     child::eventually(|| {
         let reads = kernels_count(&network.right, "Udp:", "InDatagrams")?;
-        ensure!(reads == SOCKETS.into(), "{reads} reads");
+        ensure!(reads == u64::from(SOCKETS), "{reads} reads");
         Ok(())
     })?;
     let found = measured.end()?;
@@ -140,10 +140,10 @@ pub fn more_sockets_than_places() -> Result<()> {
     for point in [Point::UdpSocketRead, Point::UdpReadWait] {
         let (known, lost) = (found.count(point)?, found.lost_at(point));
         println!("{point}: {known} of {SOCKETS} reads known, {lost} lost");
-        ensure!(known + lost == SOCKETS.into(), "{known} known, {lost} lost");
+        ensure!(known + lost == u64::from(SOCKETS), "{known} known, {lost} lost");
         // Where the reader's packet is at hand, no place is needed.
         let few = if by_fentry { SOCKETS } else { 800 };
-        ensure!(known >= few.into(), "only {known} known");
+        ensure!(known >= u64::from(few), "only {known} known");
     }
     Ok(())
 }

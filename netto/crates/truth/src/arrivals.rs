@@ -8,7 +8,7 @@ use anyhow::Context;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags};
 
-use crate::arrivals_skel::{ArrivalsSkel, ArrivalsSkelBuilder};
+use self::arrivals_skel::{ArrivalsSkel, ArrivalsSkelBuilder};
 use crate::word;
 
 netto_sys::skeleton!(arrivals_skel, "/arrivals.skel.rs");

@@ -130,10 +130,13 @@ static __always_inline void netto_keep_next(struct netto_datagrams *own, struct 
 	own->next_stamp = BPF_CORE_READ(first, tstamp);
 	own->next_ifindex = BPF_CORE_READ(first, skb_iif);
 	own->next_number = number;
+	/* Another reader may have freed it meanwhile. */
+	if (first != BPF_CORE_READ(udp, reader_queue.next) && first != BPF_CORE_READ(sk, sk_receive_queue.next))
+		own->next_stamp = 0;
 }
 
-/* A datagram was read of which it is not known when it came. */
-static __always_inline int netto_read_unknown(struct sock *sk)
+/* A datagram is at these points of which it is not known when it came. */
+static __always_inline int netto_lose_datagram(struct sock *sk, __u32 point, __u32 wait)
 {
 	struct netto_packet packet = { .sk = sk };
 	struct netto_latency *own;
@@ -144,8 +147,9 @@ static __always_inline int netto_read_unknown(struct sock *sk)
 	own = netto_own_latency();
 	if (!own)
 		return 0;
-	netto_lose(own, &packet, NETTO_UDP_READ);
-	netto_lose(own, &packet, NETTO_UDP_WAIT);
+	netto_lose(own, &packet, point);
+	if (wait != point)
+		netto_lose(own, &packet, wait);
 	return 0;
 }
 
@@ -153,7 +157,7 @@ static __always_inline int netto_read_unknown(struct sock *sk)
  * Where no function that enqueues can be hooked: a socket has something to read, the last packet of its queue. That is read of
  * the queue while the socket is its task's (then segments come from the backlog), else it is the
  * packet that was met last, for the queue's end may be a segment that came before this one, and
- * datagrams may be gone already.
+ * datagrams may be gone already, and freed.
  */
 static __always_inline int netto_latency_at_sk_data_ready(__u64 *ctx)
 {
@@ -182,13 +186,17 @@ static __always_inline int netto_latency_at_sk_data_ready(__u64 *ctx)
 		own->pending = 0;
 	} else if (sk->sk_receive_queue.qlen) {
 		skb = sk->sk_receive_queue.prev;
-		packet.stamp = netto_stamp(skb);
+		packet.stamp = skb->tstamp;
 		packet.ifindex = skb->skb_iif;
+		if (!is_tcp && *(struct sk_buff *volatile *)&sk->sk_receive_queue.prev != skb)
+			packet.stamp = 0;
 	}
 	if (is_tcp)
 		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
 	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
 		netto_await(sk, &packet);
+	if (!packet.stamp)
+		return netto_lose_datagram(sk, NETTO_UDP_ENQUEUED, NETTO_UDP_ENQUEUED);
 	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
@@ -209,10 +217,10 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
 	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
-		return netto_read_unknown(sk);
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
 	datagrams = bpf_map_lookup_elem(&netto_datagrams, &place.index);
 	if (!datagrams)
-		return netto_read_unknown(sk);
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
 	number = __sync_fetch_and_add(&datagrams->read, 1);
 	written = *(volatile __u64 *)&datagrams->written;
 	if (number >= datagrams->first && number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
@@ -235,7 +243,7 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 		netto_keep_next(datagrams, sk, number + 1);
 	}
 	if (!packet.stamp)
-		return netto_read_unknown(sk);
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
 	if (!netto_is_chosen(packet.stamp))
 		return 0;
 	own = netto_own_latency();
