@@ -214,7 +214,8 @@ pub const TABLE: &[Row] = &[
     root("latency::one_in_")
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
-    root("latency::a_reader_quicker_").guest(),
+    root("latency::a_reader_quicker_")
+        .long("a race between CPUs, which latency::every_point has in guests now and then"),
     root("arrivals::").statistics("times of a quiet host; latency::every_point has the counts"),
     root("latency::the_clock_is_set").one_guest(NEWER),
     root("intruders::on_a_cpu")

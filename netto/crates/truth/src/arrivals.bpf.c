@@ -37,13 +37,15 @@ struct {
 	__type(value, __u64);
 } truth_counts SEC(".maps");
 
+/* A packet; or where a segment ends, which tells what is read. */
 struct truth_packet {
 	/* As in the packet: of the source and the destination; of TCP only. */
 	__be32 ports;
 	__be32 sequence;
 	__be16 identification;
 	__u8 protocol;
-	__u8 padding[5];
+	__u8 is_end;
+	__u8 padding[4];
 };
 
 struct {
@@ -70,6 +72,24 @@ static __always_inline bool truth_read(const void *from, struct truth_packet *pa
 	unsigned char head[28] __attribute__((aligned(8)));
 
 	return !bpf_probe_read_kernel(head, sizeof(head), from) && truth_parse(head, packet);
+}
+
+/* Where the payload of a segment ends; false if it has none. */
+static __always_inline bool truth_end(const void *from, const struct truth_packet *packet, struct truth_packet *end)
+{
+	__be16 length;
+	__u8 offset;
+	__u32 bytes;
+
+	if (bpf_probe_read_kernel(&length, sizeof(length), from + 2) ||
+	    bpf_probe_read_kernel(&offset, sizeof(offset), from + 20 + 12))
+		return false;
+	bytes = bpf_ntohs(length) - 20 - (offset >> 4) * 4;
+	end->ports = packet->ports;
+	end->protocol = packet->protocol;
+	end->is_end = 1;
+	end->sequence = bpf_ntohl(packet->sequence) + bytes;
+	return bytes;
 }
 
 static __always_inline void truth_count(const struct truth_packet *packet, __u32 place)
@@ -102,13 +122,16 @@ static __always_inline bool truth_is_meant(struct sk_buff *skb)
 SEC("tp_btf/netif_rx")
 int BPF_PROG(truth_arrives, struct sk_buff *skb)
 {
-	struct truth_packet packet = {};
+	const void *data = ((struct sk_buff___received *)skb)->data;
+	struct truth_packet packet = {}, end = {};
 	__u64 now;
 
-	if (!truth_is_meant(skb) || !truth_read(((struct sk_buff___received *)skb)->data, &packet))
+	if (!truth_is_meant(skb) || !truth_read(data, &packet))
 		return 0;
 	now = bpf_ktime_get_ns();
 	bpf_map_update_elem(&truth_arrived, &packet, &now, 0);
+	if (packet.protocol == IPPROTO_TCP && truth_end(data, &packet, &end))
+		bpf_map_update_elem(&truth_arrived, &end, &now, 0);
 	return 0;
 }
 
@@ -117,8 +140,10 @@ int BPF_PROG(truth_at_ip, struct sk_buff *skb)
 {
 	struct truth_packet packet = {};
 
-	if (truth_is_meant(skb) && truth_read(((struct sk_buff___received *)skb)->data, &packet))
+	if (truth_is_meant(skb) && truth_read(((struct sk_buff___received *)skb)->data, &packet)) {
+		if (packet.protocol == 6 && !bpf_map_lookup_elem(&truth_arrived, &packet)) { __u64 fl = 0; bpf_probe_read_kernel(&fl, 4, ((struct sk_buff___received *)skb)->data + 32); bpf_printk("DBG no arrival id %x seq %x flags %llx", packet.identification, bpf_ntohl(packet.sequence), fl); bpf_printk("DBG ports %x iif %d type %d", packet.ports, skb->skb_iif, BPF_CORE_READ_BITFIELD(skb, tstamp_type)); }
 		truth_count(&packet, TRUTH_AT_IP);
+	}
 	return 0;
 }
 
@@ -133,15 +158,20 @@ int truth_at_protocol(struct __sk_buff *skb)
 	return 1;
 }
 
+/* What is read of the kernel's segments, which may be several of the packets': the last one counts. */
 SEC("tp_btf/skb_copy_datagram_iovec")
-int BPF_PROG(truth_at_read, struct sk_buff *skb)
+int BPF_PROG(truth_segment_read, struct sk_buff *skb)
 {
-	struct truth_packet packet = {};
+	struct tcp_skb_cb *cb = (void *)skb + bpf_core_field_offset(skb->cb);
+	struct truth_packet packet = {}, end = { .is_end = 1 };
 
-	/* A segment is read in parts, of which the first counts. */
-	if (truth_read(skb->head + skb->network_header, &packet)) {
-		truth_count(&packet, TRUTH_AT_READ);
-		bpf_map_delete_elem(&truth_arrived, &packet);
-	}
+	if (!truth_read(skb->head + skb->network_header, &packet) || packet.protocol != IPPROTO_TCP)
+		return 0;
+	end.ports = packet.ports;
+	end.protocol = packet.protocol;
+	end.sequence = BPF_CORE_READ(cb, end_seq);
+	truth_count(&end, TRUTH_AT_READ);
+	/* The rest of it is read later. */
+	bpf_map_delete_elem(&truth_arrived, &end);
 	return 0;
 }

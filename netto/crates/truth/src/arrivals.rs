@@ -77,7 +77,7 @@ impl Arrivals {
                 }
             }
             let (power, step) = (bucket / STEPS, (bucket % STEPS) as u64);
-            let width = (1 << power) as f64 / STEPS as f64;
+            let width = (1_u64 << power) as f64 / STEPS as f64;
             let middle = (1_u64 << power) as f64 + (step as f64 + 0.5) * width;
             all.push((middle as u64, packets));
         }
