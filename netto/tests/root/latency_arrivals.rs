@@ -71,7 +71,9 @@ fn steered() -> Result<()> {
 /// TCP of a thousand segments a second, and UDP of so many, beside the truth.
 fn measure(left: &Namespace, right: &Namespace, to: SocketAddr, datagrams: u64) -> Result<()> {
     let netns = fs::metadata(Path::new("/run/netns").join(right.name()))?.ino();
-    let measured = Measured::start(&["--latency-netns", &netns.to_string()])?;
+    // A backlog that is full drops segments, for which later ones wait.
+    let netns_option = ["--latency-netns", &netns.to_string()];
+    let measured = Measured::start(&[&netns_option[..], &["--latency-include-hol"]].concat())?;
     let groups = File::open(groups::hierarchy()?)?;
     let truth = Arrivals::attach(netns, &groups)?;
     let at = to.to_string();
@@ -103,11 +105,16 @@ fn measure(left: &Namespace, right: &Namespace, to: SocketAddr, datagrams: u64) 
         let histogram = found.of(point).context("not measured")?;
         let (count, lost) = (histogram.count(), found.lost_at(point));
         let mut line = format!("{point}: {count} packets of {expected}, {lost} lost;");
-        let more = count.wrapping_sub(expected);
-        let mut is_right = match point {
-            Point::IpStart => more <= NEIGHBOURS && lost == 0,
-            _ => more == 0 && lost == 0,
-        };
+        // A lookup of the truth's may miss what another CPU replaces in the same bucket.
+        let most = expected
+            + lookups_missed(expected)
+            + if point == Point::IpStart {
+                NEIGHBOURS
+            } else {
+                0
+            };
+        let mut is_right =
+            (expected..=most).contains(&(count + lost)) && lost <= lookups_missed(expected);
         for share in [0.5, 0.9, 0.99] {
             let truth_ns = percentile(&truth, share);
             let found_ns = histogram.percentile(share).map_or(0, |found| found.ns);
@@ -124,6 +131,10 @@ fn measure(left: &Namespace, right: &Namespace, to: SocketAddr, datagrams: u64) 
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
+}
+
+fn lookups_missed(packets: u64) -> u64 {
+    1 + packets / 100_000
 }
 
 fn percentile(truth: &[(u64, u64)], share: f64) -> u64 {

@@ -140,7 +140,10 @@ pub fn more_sockets_than_places() -> Result<()> {
     for point in [Point::UdpSocketRead, Point::UdpReadWait] {
         let (known, lost) = (found.count(point)?, found.lost_at(point));
         println!("{point}: {known} of {SOCKETS} reads known, {lost} lost");
-        ensure!(known + lost == u64::from(SOCKETS), "{known} known, {lost} lost");
+        ensure!(
+            known + lost == u64::from(SOCKETS),
+            "{known} known, {lost} lost"
+        );
         // Where the reader's packet is at hand, no place is needed.
         let few = if by_fentry { SOCKETS } else { 800 };
         ensure!(known >= u64::from(few), "only {known} known");
@@ -176,10 +179,14 @@ pub fn read_at_once() -> Result<()> {
     ] {
         let (known, lost) = (found.count(point)?, found.lost_at(point));
         println!("{point}: {known} of {reads} known, {lost} lost");
-        // Elsewhere a reader is told from the packet only by when it reads.
-        let is_known = known == reads || !found.method(point)?.contains("fentry");
+        // Elsewhere a packet may be read before it is known to have been enqueued. And while others
+        // have the reader's CPU, so many wait that some share a place.
+        let few = match found.method(point)?.contains("fentry") {
+            true => reads / 200,
+            false => reads,
+        };
         ensure!(
-            known + lost == reads && is_known,
+            known + lost == reads && lost <= few,
             "{point}: {known} known and {lost} lost, of {reads}"
         );
     }

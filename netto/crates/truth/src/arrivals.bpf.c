@@ -140,10 +140,8 @@ int BPF_PROG(truth_at_ip, struct sk_buff *skb)
 {
 	struct truth_packet packet = {};
 
-	if (truth_is_meant(skb) && truth_read(((struct sk_buff___received *)skb)->data, &packet)) {
-		if (packet.protocol == 6 && !bpf_map_lookup_elem(&truth_arrived, &packet)) { __u64 fl = 0; bpf_probe_read_kernel(&fl, 4, ((struct sk_buff___received *)skb)->data + 32); bpf_printk("DBG no arrival id %x seq %x flags %llx", packet.identification, bpf_ntohl(packet.sequence), fl); bpf_printk("DBG ports %x iif %d type %d", packet.ports, skb->skb_iif, BPF_CORE_READ_BITFIELD(skb, tstamp_type)); }
+	if (truth_is_meant(skb) && truth_read(((struct sk_buff___received *)skb)->data, &packet))
 		truth_count(&packet, TRUTH_AT_IP);
-	}
 	return 0;
 }
 
