@@ -15,7 +15,7 @@ const LATENCY_GROUPS: usize = 16;
 /// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
 /// Sets of notes of arrivals: a power of two.
-const LATENCY_ARRIVALS: usize = 1 << 13;
+const LATENCY_ARRIVALS: usize = 1 << 14;
 /// Places for UDP sockets whose datagrams wait: a power of two.
 const LATENCY_SOCKETS: usize = 1 << 10;
 /// Places for connections that came out of order: a power of two.

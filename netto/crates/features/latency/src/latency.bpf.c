@@ -84,7 +84,7 @@ static __always_inline int netto_ip_begins(struct sk_buff *skb)
 		netto_take(own, &packet, NETTO_IP_START, netto_since(own, &packet));
 		return 0;
 	}
-	ns = netto_since_arrival(netto_number_of(skb), skb->hash, false);
+	ns = netto_since_arrival(netto_number_of(skb), skb->hash, bpf_ktime_get_ns());
 	if (ns == ~0ULL)
 		netto_lose(own, &packet, NETTO_IP_START);
 	else

@@ -12,7 +12,7 @@
 /* A packet meets its protocol. */
 static __always_inline void netto_delivered_to(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 number, __u32 flow)
 {
-	__u64 ns = netto_delivered(packet->stamp, number, flow, netto_since(own, packet));
+	__u64 ns = netto_delivered(own, packet, number, flow);
 
 	if (netto_takes(point))
 		netto_take(own, packet, point, ns);

@@ -11,8 +11,8 @@
 #include "latency_counts.bpf.h"
 
 #define NETTO_HALF 0xffffffffULL
-/* A set is a line of the cache. */
-#define NETTO_NOTES 8
+/* Of a set. */
+#define NETTO_NOTES 4
 /* Points whose latencies are from arrival. */
 #define NETTO_FROM_ARRIVAL                                                                                    \
 	(1ULL << NETTO_IP_START | 1ULL << NETTO_TCP_START | 1ULL << NETTO_UDP_START |                         \
@@ -103,8 +103,8 @@ static __always_inline void netto_note_arrival(struct sk_buff *skb)
 	*(volatile __u64 *)&notes->word[place & (NETTO_NOTES - 1)] = (identity & ~NETTO_HALF) | now;
 }
 
-/* How long ago a packet arrived, nanoseconds, if that was noted; else all bits. `last`: it won't be asked again. */
-static __always_inline __u64 netto_since_arrival(__u64 number, __u32 flow, bool last)
+/* How long before a time of the monotonic clock a packet arrived, nanoseconds; all bits if that was not noted. */
+static __always_inline __u64 netto_since_arrival(__u64 number, __u32 flow, __u64 now)
 {
 	__u64 identity = netto_identity(number, flow);
 	struct netto_notes *notes = netto_notes_of(identity);
@@ -115,11 +115,8 @@ static __always_inline __u64 netto_since_arrival(__u64 number, __u32 flow, bool 
 #pragma unroll
 	for (__u32 way = 0; way < NETTO_NOTES; way++) {
 		word = *(volatile __u64 *)&notes->word[way];
-		if (word && (word ^ identity) <= NETTO_HALF) {
-			if (last)
-				*(volatile __u64 *)&notes->word[way] = 0;
-			return ((bpf_ktime_get_ns() >> 2) - word & NETTO_HALF) << 2;
-		}
+		if (word && (word ^ identity) <= NETTO_HALF)
+			return ((now >> 2) - word & NETTO_HALF) << 2;
 	}
 	return ~0ULL;
 }
@@ -132,17 +129,19 @@ static __always_inline __u64 *netto_delay_of(__u64 hash)
 }
 
 /*
- * A packet that was stamped so long ago meets its protocol: how long ago it arrived, which is kept
- * for the points to come.
+ * A packet meets its protocol: how long ago it arrived. What its stamp is later than that is kept for
+ * the points to come.
  */
-static __always_inline __u64 netto_delivered(__u64 stamp, __u64 number, __u32 flow, __u64 ns)
+static __always_inline __u64 netto_delivered(struct netto_latency *own, const struct netto_packet *packet, __u64 number, __u32 flow)
 {
-	__u64 arrived = netto_since_arrival(number, flow, true);
+	__u64 now = netto_now(own);
+	__u64 ns = netto_since_at(own, packet, now);
+	__u64 arrived = netto_since_arrival(number, flow, now - own->offset_ns);
 	__u64 hash, *delay;
 
 	if (arrived == ~0ULL || ns >= arrived)
 		return ns;
-	hash = netto_hash_of(stamp);
+	hash = netto_hash_of(packet->stamp);
 	delay = netto_delay_of(hash);
 	if (delay)
 		*(volatile __u64 *)delay = (hash & ~NETTO_HALF) | (arrived - ns) >> 2;
