@@ -44,9 +44,10 @@ NETTO_USER_PERIOD) and as a key of the configuration file (user-period = 500;
 environment before the file, the file before the default.
 
 Exit codes:
-  0  all went well
-  1  something failed; `netto check`: nothing can be measured here
-  2  wrong usage: an unknown option or an impossible value";
+  0  all went well; the reader of the output has gone; a signal has ended a daemon, replay or flows
+  1  something failed, or the daemon has gone; `netto check`: nothing can be measured here
+  2  wrong usage: an unknown option or an impossible value
+  128 and the number of the signal that has ended another command: 129, if its terminal has gone";
 
 /// How much CPU networking costs this host, on which CPU, in which part of the network stack.
 #[derive(Debug, Parser)]

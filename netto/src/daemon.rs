@@ -222,9 +222,8 @@ impl Prepared {
     /// The true cause, if any part failed.
     pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
         System::new().block_on(async {
-            let stop = signals::to_end()?;
-            // Otherwise SIGHUP ends the daemon, as when its terminal closes.
             let is_reload = self.log.is_some() || self.settings.is_some() || service::is_waiting();
+            let stop = signals::to_end(is_reload)?;
             let hangups = is_reload.then(signals::hangups).transpose()?;
             self.conduct(info, source, stop, hangups).await
         })
@@ -348,7 +347,8 @@ impl Prepared {
             attention,
         };
         let latest = kept.latest.clone();
-        let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
+        let (encoding, collector) =
+            MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
         let exported = exported(self.features, &self.config);
         let (prometheus, metrics) =
@@ -427,6 +427,7 @@ impl Prepared {
         let running = Running {
             supervisor,
             latest,
+            encoding,
             collector,
             prometheus,
             file,
@@ -466,6 +467,8 @@ fn affordable_clients(wanted: usize, limit: u64, open: u64) -> anyhow::Result<us
 struct Running {
     supervisor: Supervisor,
     latest: Latest,
+    /// The collector's thread.
+    encoding: Arbiter,
     collector: Addr<MetricsCollector>,
     prometheus: Addr<PrometheusLogger>,
     file: Option<(Arbiter, Addr<FileLogger>)>,
@@ -493,6 +496,7 @@ impl Running {
             self.collector.send(Shutdown(reason.clone())),
         )
         .await;
+        join(self.encoding).await;
         let mut finished = Ok(());
         if let Some((arbiter, logger)) = self.file {
             if timeout(SHUTDOWN_TIMEOUT, logger.send(Shutdown(reason.clone())))
@@ -513,12 +517,9 @@ impl Running {
             join(arbiter).await;
         }
         let _ = timeout(SHUTDOWN_TIMEOUT, self.prometheus.send(prometheus::Finish)).await;
-        if timeout(SHUTDOWN_TIMEOUT, self.server.stop(true))
-            .await
-            .is_err()
-        {
-            self.server.stop(false).await;
-        }
+        // It gives up connections after a second. What takes longer is a thread that is stuck, for which
+        // a second order would wait without end.
+        let _ = timeout(SHUTDOWN_TIMEOUT, self.server.stop(true)).await;
         finished
     }
 }

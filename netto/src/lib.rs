@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use netto_feature::instruments::Feature;
 use netto_questions::figures::plain_lines;
+use netto_sys::ending;
 
 use crate::run::Outcome;
 
@@ -31,7 +32,13 @@ pub mod features;
 /// Runs netto with these features and arguments, the program's name first, and maps the outcome to
 /// an exit code.
 pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
-    let (code, message) = match run::command(features, arguments) {
+    // Before anything else: what comes before is the kernel's.
+    let outcome = match ending::listen() {
+        Ok(()) => run::command(features, arguments),
+        Err(error) => Outcome::Failed(error),
+    };
+    ending::pass_on();
+    let (code, message) = match outcome {
         Outcome::Done => return ExitCode::SUCCESS,
         Outcome::Failed(error) => (1, format!("{error:#}")),
         Outcome::Usage(message) => (2, message),

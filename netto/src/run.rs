@@ -26,6 +26,7 @@ use netto_platform::Settings;
 use netto_questions::figures::plain_lines;
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
+use netto_sys::ending::{self, Manner};
 use netto_sys::room::{self, Purpose};
 use netto_sys::session::quieten_libbpf;
 use netto_sys::{descriptors, memory, preflight, privileges};
@@ -55,6 +56,9 @@ pub fn command(features: &'static [Feature], arguments: &[OsString]) -> Outcome 
 }
 
 fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) -> Outcome {
+    if let Err(error) = await_end(cli) {
+        return Outcome::Failed(error);
+    }
     let run = |config: &Config| run(features, arguments, config, &cli.settings);
     type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
     let (config, action): (_, Action) = match &cli.command {
@@ -80,11 +84,13 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             Config::for_host(features, &args.measure),
             Box::new(|config| {
                 let breakdowns = features.iter().filter_map(|feature| feature.api.breakdown);
-                top::run(breakdowns.collect(), || match &args.replay {
-                    Some(log) => Feed::replay(log, args.speed.unwrap_or(1.0)),
-                    None => {
-                        let at = (args.connect.as_deref(), args.ca_file.as_deref());
-                        live(features, config, at, false)
+                top::run(breakdowns.collect(), ending::asked(), || {
+                    match &args.replay {
+                        Some(log) => Feed::replay(log, args.speed.unwrap_or(1.0)),
+                        None => {
+                            let at = (args.connect.as_deref(), args.ca_file.as_deref());
+                            live(features, config, at, false)
+                        }
                     }
                 })
             }),
@@ -119,11 +125,7 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
         ),
         // These are about files, on whichever host: no configuration holds for them.
         Some(Command::Dump(args)) => {
-            return dump::run(
-                args.connect.as_deref(),
-                args.ca_file.as_deref(),
-                &args.output,
-            );
+            return dump::run(args);
         }
         Some(Command::Flows(args)) => {
             return match netto_flows::run(args) {
@@ -165,6 +167,35 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
     match action(&config) {
         Ok(()) => Outcome::Done,
         Err(error) => Outcome::Failed(error),
+    }
+}
+
+/// Has the command end when it is asked to, or when nobody is left for whom it goes on.
+fn await_end(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        // A daemon goes on without a terminal, and has its own end.
+        None | Some(Command::Run(_) | Command::Demo(_)) => Ok(()),
+        Some(Command::Replay(_)) => ending::watch(Manner::Orderly, true),
+        Some(Command::Top(_)) => ending::watch(Manner::Restoring, false),
+        Some(Command::Show(_)) => ending::watch(Manner::AtOnce, true),
+        Some(Command::Dump(args)) => {
+            ending::watch(Manner::AtOnce, dump::is_to_standard_output(args))
+        }
+        Some(Command::Flows(args)) => ending::watch(args.manner(), true),
+        // Packets are sent for whoever gets them.
+        Some(Command::Synth(_)) => ending::watch(Manner::Orderly, false),
+        // These end by themselves.
+        Some(
+            Command::Check(_)
+            | Command::Config(_)
+            | Command::List(_)
+            | Command::Report(_)
+            | Command::Diff(_)
+            | Command::Log(_),
+        ) => {
+            ending::leave_to_kernel();
+            Ok(())
+        }
     }
 }
 

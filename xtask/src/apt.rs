@@ -1,5 +1,5 @@
 //! Debian's packages, by apt: this machine's, which can be installed, and those of another
-//! architecture, which are only unpacked. Lists and downloads of the latter are kept in a folder of
+//! architecture or suite, which are only unpacked. Lists and downloads of the latter are kept in a folder of
 //! their own: nothing of them is configured on this machine.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,14 @@ use crate::process;
 /// Whose packages.
 #[derive(Debug, Default)]
 pub struct Apt {
-    /// What distinguishes another architecture from this machine's; empty for this machine's.
+    /// What keeps them apart from this machine's; empty for this machine's.
     options: Vec<OsString>,
 }
 
 /// How long apt waits for another one.
 const LOCK_TIMEOUT_SECONDS: u32 = 600;
+/// The keys of Debian's archives, which Debian's apt has.
+const DEBIAN_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// What apt locks, by record locks of whole files.
 const LOCKS: [&str; 3] = [
     "/var/lib/dpkg/lock-frontend",
@@ -40,29 +42,51 @@ impl Apt {
     /// # Errors
     /// The folder cannot be made, or the archives have no such packages.
     pub fn foreign(architecture: &str, folder: &Path) -> Result<Self> {
+        let options = vec![
+            format!("-oAPT::Architecture={architecture}").into(),
+            format!("-oAPT::Architectures={architecture}").into(),
+        ];
+        Apt::apart(options, folder).with_context(|| {
+            format!("the archives of this machine's apt have no packages for {architecture}")
+        })
+    }
+
+    /// Packages of an archive of Debian that this machine's apt does not ask, by its address and
+    /// suite; `folder` keeps their lists.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the archive does not answer.
+    pub fn of_suite([address, suite]: [&str; 2], folder: &Path) -> Result<Self> {
+        create(folder)?;
+        let list = folder.join("sources.list");
+        std::fs::write(
+            &list,
+            format!("deb [signed-by={DEBIAN_KEYS}] {address} {suite} main\n"),
+        )
+        .with_context(|| format!("cannot write {}", list.display()))?;
+        let options = vec![
+            option("Dir::Etc::sourcelist", &list),
+            option("Dir::Etc::sourceparts", Path::new("/dev/null")),
+        ];
+        Apt::apart(options, folder)
+            .with_context(|| format!("cannot ask Debian's archive {suite} at {address}"))
+    }
+
+    /// Packages whose lists and downloads are kept apart from this machine's.
+    fn apart(mut options: Vec<OsString>, folder: &Path) -> Result<Self> {
         let (state, cache) = (folder.join("state"), folder.join("cache"));
         for part in [state.join("lists/partial"), cache.join("archives/partial")] {
             create(&part)?;
         }
-        let option = |name: &str, value: &Path| {
-            let mut option = OsString::from(format!("-o{name}="));
-            option.push(value);
-            option
-        };
-        let apt = Apt {
-            options: vec![
-                format!("-oAPT::Architecture={architecture}").into(),
-                format!("-oAPT::Architectures={architecture}").into(),
-                option("Dir::State", &state),
-                // Nothing counts as installed.
-                option("Dir::State::status", Path::new("/dev/null")),
-                option("Dir::Cache", &cache),
-            ],
-        };
+        options.extend([
+            option("Dir::State", &state),
+            // Nothing counts as installed.
+            option("Dir::State::status", Path::new("/dev/null")),
+            option("Dir::Cache", &cache),
+        ]);
+        let apt = Apt { options };
         if !state.join("lists/lock").exists() {
-            apt.update().with_context(|| {
-                format!("the archives of this machine's apt have no packages for {architecture}")
-            })?;
+            apt.update()?;
         }
         Ok(apt)
     }
@@ -91,6 +115,15 @@ impl Apt {
     pub fn depends(&self, package: &str) -> Result<String> {
         let mut command = Command::new("apt-cache");
         process::output(command.args(["depends", package]).args(&self.options))
+    }
+
+    /// The names of packages that begin like this, one a line.
+    ///
+    /// # Errors
+    /// Those of apt.
+    pub fn names(&self, begin: &str) -> Result<String> {
+        let mut command = Command::new("apt-cache");
+        process::output(command.args(["pkgnames", begin]).args(&self.options))
     }
 
     /// Runs apt-get; both update and install wait for the lock of whoever installs now: systems
@@ -175,6 +208,12 @@ impl Apt {
         std::fs::remove_dir_all(&archives)
             .with_context(|| format!("cannot remove {}", archives.display()))
     }
+}
+
+fn option(name: &str, value: &Path) -> OsString {
+    let mut option = OsString::from(format!("-o{name}="));
+    option.push(value);
+    option
 }
 
 fn create(folder: &Path) -> Result<()> {

@@ -12,6 +12,7 @@ mod modules;
 mod qemu;
 mod record;
 mod system;
+mod types;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -42,8 +43,9 @@ const RECORDING_TEST: &str = "kernels::socket_calls_are_attached_as_this_kernel_
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Which kernel
-    #[arg(long, value_enum, default_value = "all")]
+    /// Which kernel: 5.10, 6.1, 6.12, rt, rt-6.12, arm64-6.12, all (6.1 and 6.12), newest, or a
+    /// version that Debian's backports have now, such as 6.16
+    #[arg(long, default_value = "all")]
     kernel: Choice,
     /// Let one guest nanosecond be one instruction, on one CPU: slower, repeatable
     #[arg(long)]
@@ -51,6 +53,10 @@ pub struct Options {
     /// Measure the probes, with --icount, and write docs/KERNELS.md anew
     #[arg(long, conflicts_with = "args")]
     update_docs: bool,
+    /// Run nothing, but write anew those of the kernel's types that netto's BPF objects ask for, with
+    /// which tests compare the objects; all: of each kernel of which there are such already
+    #[arg(long, conflicts_with_all = ["args", "update_docs"])]
+    types: bool,
     /// A program of this machine that the guests get, too, such as bpftrace; or a file, by a path
     /// with a /, which they find in /root
     #[arg(long = "tool", value_name = "PROGRAM")]
@@ -80,6 +86,10 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
             .join(" and ")
     );
     setup::ensure(root, setup::Purpose::Test)?;
+    if options.types {
+        types::write(root, &folder(root)?, &options.kernel)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let programs = Programs::build(root, kernels)?;
     let args = if options.update_docs {
         vec!["--exact".to_owned(), RECORDING_TEST.to_owned()]
@@ -245,6 +255,9 @@ fn guest(
     let unpacked = kernels::fetch(&folder, kernel)?;
     let tools: Vec<&str> = wanted.tools.iter().map(String::as_str).collect();
     let mut args = wanted.args.to_vec();
+    if args.is_empty() {
+        args = kernel.tests();
+    }
     if wanted.is_shared_out {
         args.extend(without_others(kernel));
     }

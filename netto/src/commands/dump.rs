@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use metrics_common::log;
 
+use crate::cli::DumpArgs;
 use netto_client::{DEFAULT_URL, Daemon};
 use netto_report::outcome::Outcome;
 use netto_report::output::is_closed_pipe;
@@ -19,13 +20,19 @@ const MOST_BYTES: u64 = 64 << 20;
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
+/// Whether somebody may read the log as it comes.
+pub fn is_to_standard_output(args: &DumpArgs) -> bool {
+    args.output == Path::new(STANDARD_OUTPUT)
+}
+
 /// Writes what the daemon at this address has into a file.
-pub fn run(url: Option<&str>, ca_file: Option<&Path>, output: &Path) -> Outcome {
-    let daemon = match Daemon::at(url.unwrap_or(DEFAULT_URL), ca_file) {
+pub fn run(args: &DumpArgs) -> Outcome {
+    let (url, output) = (args.connect.as_deref(), &args.output);
+    let daemon = match Daemon::at(url.unwrap_or(DEFAULT_URL), args.ca_file.as_deref()) {
         Ok(daemon) => daemon,
         Err(error) => return Outcome::Usage(format!("{error:#}")),
     };
-    let is_standard_output = output == Path::new(STANDARD_OUTPUT);
+    let is_standard_output = is_to_standard_output(args);
     if is_standard_output && io::stdout().is_terminal() {
         return Outcome::Usage(
             "a log is nothing to read on a terminal\n  name a file with --output, or redirect it"

@@ -14,21 +14,35 @@ use netto_feature::instruments::Feature;
 use netto_log::file_logger::{FileLogger, Reopen};
 use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
+use netto_sys::ending;
 
 /// Reads the settings again, as far as they are in a file.
 pub type Reread = Box<dyn Fn() -> Result<(Config, Vec<Setting>), String> + Send>;
 
-/// Resolves when the process is asked to end, to the reason.
+/// Resolves when the process is asked to end, or was before, to the reason. SIGHUP asks for that, too,
+/// as when the terminal closes, unless it `is_reload`.
 ///
 /// # Errors
 /// If it cannot be told.
-pub fn to_end() -> anyhow::Result<impl Future<Output = String>> {
+pub fn to_end(is_reload: bool) -> anyhow::Result<impl Future<Output = String>> {
+    ending::listen()?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "netto received SIGTERM".to_owned(),
-            _ = interrupt.recv() => "netto received SIGINT".to_owned(),
+        loop {
+            match ending::cause(is_reload) {
+                Some(libc::SIGTERM) => return "netto received SIGTERM".to_owned(),
+                Some(libc::SIGINT) => return "netto received SIGINT".to_owned(),
+                Some(libc::SIGHUP) => return "netto received SIGHUP".to_owned(),
+                Some(_) => return "nobody reads netto's output any more".to_owned(),
+                None => {}
+            }
+            tokio::select! {
+                _ = terminate.recv() => {},
+                _ = interrupt.recv() => {},
+                _ = hangup.recv() => {},
+            }
         }
     })
 }

@@ -107,12 +107,18 @@ pub const TABLE: &[Row] = &[
     row("readme", "").quick(),
     row("accuracy", "").quick(),
     row("allocations", "").quick(),
+    row("bpf", "").quick(),
     row("bytecode", "").quick(),
+    row("relocation", "").quick(),
+    row("relocation", "the_kernel_at_hand_").long("another answer on each host; kernels that are kept are compared in each run"),
     row("dashboard", ""),
     row("house", ""),
     row("offline", ""),
     row("sinks", ""),
+    row("sinks", "main_thread::the_longest_step").long("a figure; the_main_thread_encodes_nothing has the promise"),
     row("sinks", "log_kill::a_hundred_kills").long("five minutes: a hundred daemons are killed"),
+    row("sinks", "hostile::slow_readers_of_1024_cpus")
+        .long("half a minute of pages of 1,024 CPUs; hostile::slow_readers_of_different has 256"),
     row("offline", "engines::clickhouse_").long(
         "downloads 750 MB of ClickHouse and Spark, and needs Java; engines::duckdb_ has the same by DuckDB",
     ),
@@ -136,6 +142,8 @@ pub const TABLE: &[Row] = &[
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
     root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
     root("limits::all_").long("a start for every number; limits:: starts for some of them"),
+    root("allocations::nothing_").long("needs functions to attach to: in guests only").guest(),
+    root("allocations::memory_").long("two minutes in which memory runs short: in guests, by name"),
     root("machine::").long("steps the clock and exhausts memory: in guests only").guest(),
     root("machine::it_sleeps_").one_guest(OLDER),
     root("machine::the_clock_").one_guest(NEWER),
@@ -226,6 +234,7 @@ pub const TABLE: &[Row] = &[
     root("changes::a_component_").one_guest(OLDER),
     root("changes::a_cpu_").one_guest(NEWER),
     root("kernels::").guest(),
+    root("refusal::").long("needs a kernel that is refused: `cargo xtask vm --kernel 5.10` runs it"),
 ];
 
 /// The rows of a program that name this test.

@@ -58,6 +58,10 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-blast", to] => udp_blast(to.parse()?),
         ["udp-flows", to] => udp_flows(to.parse()?),
         ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
+        ["udp-large", to] => {
+            let to = to.parse()?;
+            go_on(|| flow_cpu::send_large(to))
+        }
         ["udp-sink", at] => udp_sink(at.parse()?),
         ["udp-dear-sink", at] => {
             let socket = flow_cpu::dear_sink(at.parse()?)?;

@@ -1,7 +1,8 @@
 //! What a conversation costs: samples show whose the CPU time is where packets of one cost far more
 //! than those of another.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -12,9 +13,12 @@ use crate::common::http;
 use crate::daemon::Daemon;
 use crate::flow_daemon::{answer, number, sums_hold};
 use crate::flows::{OTHER_CPU, RECEIVING_CPU};
+use crate::lab::Network;
+use crate::traffic;
 use crate::trial::tests;
 
 tests! {
+    flow_cpu::time_of_fragments_is_of_no_conversation_whose_ports_no_socket_has ["ip"] = fragments;
     flow_cpu::a_conversation_of_dear_packets_has_more_time_than_one_of_as_many_cheap_ones = dear;
 }
 
@@ -108,4 +112,79 @@ fn dear() -> Result<()> {
         ensure!(number(&own, "cpu_ns")? > 0, "{receiver}");
         Ok(())
     })
+}
+
+/// Of fragmented datagrams: three fragments of Ethernet's size, whose payload would be port 0xabab.
+const LARGE_BYTES: usize = 4_000;
+const LARGE_PORT: u16 = 7_001;
+const PAYLOAD: u8 = 0xab;
+/// Datagrams in a row, and the pause after them.
+const LARGE_BURST: usize = 20;
+const PAUSE: Duration = Duration::from_millis(3);
+/// Time of these conversations that must have been seen before ports are read: some hundred samples,
+/// two of three of which are of later fragments.
+const FRAGMENTS_NS: u64 = 150_000_000;
+
+/// Datagrams that are larger than a packet, from a socket of this port that is not connected.
+pub fn send_large(to: SocketAddr) -> Result<()> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, LARGE_PORT))?;
+    loop {
+        for _ in 0..LARGE_BURST {
+            // Where nobody listens, errors come back.
+            let _ = socket.send_to(&[PAYLOAD; LARGE_BYTES], to);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Protocol, ports and time of the conversations of these networks, by the owners that have them.
+fn of_network(daemon: &Daemon) -> Result<Vec<(u64, [Option<u64>; 2], u64)>> {
+    let answer: Value = http::get_ok(daemon.at, "/api/v1/owners?last=5m")?.json()?;
+    let owners = answer["owners"].as_array().context("no owners")?;
+    let conversations = owners
+        .iter()
+        .flat_map(|owner| owner["conversations"].as_array());
+    let mut found = Vec::new();
+    for conversation in conversations.flatten() {
+        let ends = &conversation["ends"];
+        let address = ends[0]["address"].as_str().context("no address")?;
+        if !address.starts_with("10.77.") && !address.starts_with("fd77:") {
+            continue;
+        }
+        let ports = [&ends[0]["port"], &ends[1]["port"]].map(Value::as_u64);
+        let protocol = number(conversation, "protocol")?;
+        found.push((protocol, ports, number(conversation, "cpu_ns")?));
+    }
+    Ok(found)
+}
+
+fn fragments() -> Result<()> {
+    let daemon = Daemon::start(&["--flows", "lo", "--owners", "process"])?;
+    let network = Network::routed()?;
+    let sinks = [network.right_v4, network.right_v6]
+        .map(|address| SocketAddr::new(address, LARGE_PORT).to_string());
+    let mut agents = Vec::new();
+    for sink in &sinks {
+        agents.push(traffic::agent(&network.right, &["udp-sink", sink])?);
+        agents.push(traffic::agent(&network.left, &["udp-large", sink])?);
+    }
+    let found = child::eventually(|| {
+        let found = of_network(&daemon)?;
+        let ns: u64 = found.iter().map(|(_, _, ns)| ns).sum();
+        ensure!(ns >= FRAGMENTS_NS, "{found:?}");
+        Ok(found)
+    })?;
+    let port = Some(u64::from(LARGE_PORT));
+    let is_udp = |own: &&(u64, [Option<u64>; 2], u64)| own.0 == 17;
+    ensure!(found.iter().any(|own| is_udp(&own) && own.1 == [port; 2]));
+    let strange: Vec<_> = found
+        .iter()
+        .filter(|own| own.0 == 44 || is_udp(own) && own.1 != [port; 2])
+        .collect();
+    ensure!(strange.is_empty(), "{strange:?} of {found:?}");
+    Ok(())
 }

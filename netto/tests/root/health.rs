@@ -12,12 +12,14 @@ use serde_json::Value;
 use crate::daemon::Daemon;
 use crate::disks::Disk;
 use crate::groups::Group;
+use crate::health_price::Memory;
 use crate::trial::{NotOnThisKernel, tests};
 use crate::{child, http, measure};
 
 tests! {
     health::a_host_is_scored_and_load_balancers_are_told;
     health::requests_of_a_device_are_counted_and_timed ["losetup", "mkfs.ext4", "dd"];
+    health::file_systems_that_are_read_take_no_place_of_a_device ["losetup", "dd"];
     health::who_does_not_ask_gets_a_reason;
 }
 
@@ -206,6 +208,38 @@ fn from_the_page_cache(daemon: &Daemon, disk: &mut Disk, readers: &Group) -> Res
     ensure!(
         (expected..1.2 * expected).contains(&lookups),
         "{lookups} lookups of {expected}"
+    );
+    Ok(())
+}
+
+/// More than there are places for devices.
+const FILE_SYSTEMS: usize = 40;
+
+fn file_systems_that_are_read_take_no_place_of_a_device() -> Result<()> {
+    let disk = Disk::new()?;
+    let daemon = Daemon::start(&["--health", "--score-devices", &disk.name])?;
+    // All at once: the kernel gives the number of one that is gone to the next.
+    let mut mounted = Vec::new();
+    for _ in 0..FILE_SYSTEMS {
+        let memory = Memory::mount()?;
+        let file = memory.path().join("file");
+        fs::write(&file, [7; 4_096])?;
+        ensure!(fs::read(&file)?.len() == 4_096);
+        mounted.push(memory);
+    }
+    let before = requests(&daemon, &disk, "read")?;
+    child::run(&mut dd(&[
+        format!("if={}", disk.device().display()),
+        "of=/dev/null".to_owned(),
+        format!("bs={BLOCK}"),
+        format!("count={READS}"),
+        "iflag=direct".to_owned(),
+    ]))?;
+    let after = requests(&daemon, &disk, "read")?;
+    let grown = [0, 1].map(|at| after[at] - before[at]);
+    ensure!(
+        grown == [READS as f64; 2],
+        "{grown:?} of {READS} were counted and timed"
     );
     Ok(())
 }

@@ -29,14 +29,20 @@ const OPTIONS: [&str; 3] = ["--health", "--max-overhead", "100"];
 
 /// A file system in memory whose files are read through the page cache, as those of a disk are; tmpfs has
 /// reads of its own.
-struct Memory(tempfile::TempDir);
+pub struct Memory(tempfile::TempDir);
 
 impl Memory {
-    fn mount() -> Result<Self> {
+    /// A new one.
+    pub fn mount() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut mount = Command::new("mount");
         child::run(mount.args(["-t", "ramfs", "none"]).arg(folder.path()))?;
         Ok(Memory(folder))
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 
@@ -48,7 +54,7 @@ impl Drop for Memory {
 
 fn of_a_read_and_of_a_request_is_told() -> Result<()> {
     let memory = Memory::mount()?;
-    let path = memory.0.path().join("record");
+    let path = memory.path().join("record");
     fs::write(&path, [7; RECORD])?;
     let file = File::open(&path)?;
     read_ns(&file)?;

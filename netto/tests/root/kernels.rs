@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::btf::{Btf, TypeId};
 use libbpf_rs::libbpf_sys;
@@ -15,11 +15,12 @@ use metrics_common::component::index_of;
 use metrics_common::{Availability, KindName};
 
 use crate::follow::Followed;
-use crate::trial::tests;
+use crate::trial::{NotOnThisKernel, tests};
 use crate::{child, daemon, guest, running};
 
 tests! {
     kernels::socket_calls_are_attached_as_this_kernel_allows;
+    refusal::a_kernel_without_what_every_probe_needs;
 }
 
 /// Begins every line that is meant for `cargo xtask vm`.
@@ -78,6 +79,11 @@ fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
     if guest::is_one() {
         let missing = &latency.missing;
         ensure!(missing.is_empty(), "points are not measured: {missing:?}");
+        for point in &latency.points {
+            let (slug, method) = (point.point.slug(), &point.method);
+            let has_functions = slug != "qdisc";
+            ensure!(!has_functions || method.contains("fentry"), "{slug} is taken by {method}");
+        }
         for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
             let row = index_of(slug).and_then(|index| info.components.get(index));
             let availability = &row.context("no such row")?.availability;
@@ -85,6 +91,30 @@ fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
                 *availability == Availability::by("fentry"),
                 "{slug} is {availability:?}"
             );
+        }
+    }
+    Ok(())
+}
+
+/// By `cargo xtask vm --kernel 5.10`.
+fn a_kernel_without_what_every_probe_needs() -> Result<()> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let release = release.trim();
+    let numbers = release.split('.').map(|number| number.parse::<u32>());
+    if numbers.take(2).flatten().ge([5, 12]) {
+        let reason = format!("Linux {release} has what netto's programs need");
+        return Err(NotOnThisKernel(reason).into());
+    }
+    for arguments in [&["check"][..], &["run", "--port", "0"], &["run", "--method", "sampling"]] {
+        let (status, out, err) = daemon::run_to_end(arguments)?;
+        ensure!(status.code() == Some(1), "{arguments:?} ends with {status}");
+        ensure!(out.is_empty(), "{arguments:?} says {out}");
+        let lines: Vec<&str> = err.lines().collect();
+        let [said] = lines[..] else {
+            bail!("more than one line: {err}");
+        };
+        for words in [release, "no atomic operations", "BPF programs need", "from 5.12 on"] {
+            ensure!(said.contains(words), "no {words:?} in {said}");
         }
     }
     Ok(())

@@ -40,6 +40,8 @@ mod loads;
 mod measure;
 mod owners_off;
 mod owners_pids;
+#[path = "../common/pty.rs"]
+mod pty;
 mod quiet;
 mod replicas;
 mod soak;
@@ -61,8 +63,8 @@ suites! {
     sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
     latency_arrivals, latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
-    owners, truth, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
-    synth, synth_memory, intruders, advice, advice_scenes, anomalies, health, health_price, balance, stall, browser, fleet,
+    owners, truth, allocations, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
+    synth, synth_memory, gone, intruders, advice, advice_scenes, anomalies, health, health_price, balance, stall, browser, fleet,
 }
 
 use std::process::ExitCode;

@@ -1,15 +1,20 @@
 //! The end of the daemon: on request, or because a part of it failed.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+
+use actix_web::web::Bytes;
 
 use metrics_common::codec::ServerMessage;
 use netto::config::Config;
 use netto::features::FEATURES;
 use netto::run::{self, Prepared};
 use netto_log::log_writer::LogStore;
+use netto_metrics::prometheus::{Form, Targets};
 use tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::client::Dashboard;
@@ -137,6 +142,52 @@ fn at_the_end_dashboards_are_told_and_the_port_is_free() {
     assert_eq!(bye.as_deref(), Some("the test is over"));
     assert_eq!(code, CloseCode::Away);
     TcpListener::bind(address).expect("the port is free");
+}
+
+/// Further hosts, whose list does not come once it is stuck.
+struct Stuck {
+    is_stuck: AtomicBool,
+    forever: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Targets for Stuck {
+    fn names(&self) -> Vec<&str> {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            let forever = self.forever.lock().expect("no panic");
+            // Its sender goes with the test.
+            let _ = forever.recv();
+        }
+        Vec::new()
+    }
+
+    fn page(&self, _: &str, _: Form) -> Option<Bytes> {
+        None
+    }
+}
+
+#[test]
+fn an_answer_that_never_comes_does_not_delay_the_end_forever() {
+    let (_until_the_end, forever) = mpsc::channel();
+    let hosts = Arc::new(Stuck {
+        is_stuck: AtomicBool::new(false),
+        forever: Mutex::new(forever),
+    });
+    let prepared = prepared(&config()).with_targets(hosts.clone());
+    let daemon = Daemon::prepared(prepared, endless());
+    daemon.ready();
+    hosts.is_stuck.store(true, Ordering::Relaxed);
+    let mut asking = connect(daemon.address);
+    asking
+        .write_all(b"GET /hosts HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("it takes the request");
+    // Whoever serves is stuck now.
+    until("the list is asked for", || {
+        hosts.forever.try_lock().is_err()
+    });
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || sender.send(daemon.stop()));
+    let end = ended.recv_timeout(Duration::from_secs(30));
+    end.expect("it ends").expect("a clean end");
 }
 
 #[test]

@@ -6,22 +6,28 @@
     reason = "a test that cannot go on should say why"
 )]
 
+#[path = "../common/pty.rs"]
+mod pty;
 #[path = "../common/python.rs"]
 mod python;
 
 mod client;
 mod commands;
+mod elsewhere;
 mod process;
 mod support;
 
+mod crowd;
 mod dashboards;
 mod endings;
+mod gone;
 mod hammered;
 mod hostile;
 mod latency;
 mod listeners;
 mod log_file;
 mod log_kill;
+mod main_thread;
 mod open_metrics;
 mod origin;
 #[cfg(feature = "otlp")]

@@ -130,7 +130,7 @@ fn owners_are_the_sum_of_the_newest_snapshots() {
 }
 
 #[test]
-fn many_questions_at_once_are_all_answered_or_told_to_come_again() {
+fn many_questions_at_once_are_all_answered() {
     let daemon = Daemon::start(&config(), endless());
     reach(&daemon, 12);
     let address = daemon.address;
@@ -143,11 +143,7 @@ fn many_questions_at_once_are_all_answered_or_told_to_come_again() {
             .map(|thread| thread.join().expect("an answer"))
             .collect()
     });
-    assert!(statuses.contains(&200), "{statuses:?}");
-    assert!(
-        statuses.iter().all(|status| [200, 503].contains(status)),
-        "{statuses:?}"
-    );
+    assert_eq!(statuses, [200; 24]);
     let before = get(address, "/api/v1/snapshot", &[]).json()["sequence"].as_u64();
     reach(&daemon, before.expect("a number") + 2);
 }

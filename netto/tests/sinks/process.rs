@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::elsewhere::Namespace;
 use crate::support::{LIMIT, get, until};
 
 /// `netto demo` on a port of the system's choice; ends when dropped.
@@ -20,12 +21,22 @@ pub struct Process {
 impl Process {
     /// Starts it, through a shell that may lower limits first (`ulimit -n 256`).
     pub fn start(before: &str, arguments: &str) -> Process {
+        Process::launched(&format!("{before} exec"), &format!("--port 0 {arguments}"))
+    }
+
+    /// Starts it in a network namespace.
+    pub fn inside(namespace: &Namespace, arguments: &str) -> Process {
+        let enter = format!("exec ip netns exec {}", namespace.0);
+        Process::launched(&enter, arguments)
+    }
+
+    fn launched(before: &str, arguments: &str) -> Process {
         let program = env!("CARGO_BIN_EXE_netto");
         let mut command = Command::new("sh");
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("NETTO_")) {
             command.env_remove(name);
         }
-        let line = format!("{before} exec '{program}' demo --port 0 {arguments}");
+        let line = format!("{before} '{program}' demo {arguments}");
         let mut child = command
             .args(["-c", &line])
             .stderr(Stdio::piped())

@@ -26,7 +26,7 @@ use crate::support::{
 const RECORDED: u64 = 12_000;
 
 /// A log of the made-up host, which is made up once.
-fn recorded(folder: &Path) -> PathBuf {
+pub fn recorded(folder: &Path) -> PathBuf {
     static LOG: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut log = LogBuilder::default();
         let hello = ServerMessage::Hello(Box::new(info()));

@@ -14,6 +14,14 @@ use crate::process;
 
 /// What the guest writes last, before its exit code.
 const VERDICT: &str = "guest verdict: ";
+/// What a test writes once a second that stresses the guest, and what it writes at its end: a CPU that
+/// is stuck with interrupts off tells nobody itself.
+const HEARTBEAT: &str = "guest heartbeat ";
+const LAST_HEARTBEAT: &str = "guest heartbeat ends";
+/// Most time between two of them. An emulated CPU takes its time, and the machine has other work.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(60);
+/// What the kernel says of a CPU that is stuck, and of a task that sleeps where it must not.
+const COMPLAINTS: &[&str] = &["BUG: ", "detected stall", "blocked for more than"];
 /// Lines of the kernel's messages that are shown when a guest ends without a verdict.
 const LAST_WORDS: usize = 25;
 /// From the verdict until the machine must be off.
@@ -62,9 +70,12 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
         }
     });
     let mut deadline = Instant::now() + boot.limit;
+    let mut heart = Heart::default();
     let mut verdict = None;
     loop {
-        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let until = heart.deadline().map_or(deadline, |beat| beat.min(deadline));
+        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) if heart.beats(&line) => {}
             Ok(line) => match line.strip_prefix(VERDICT) {
                 Some(code) => {
                     verdict = code.parse::<i32>().ok();
@@ -74,6 +85,13 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
             },
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if verdict.is_some() => break,
+            Err(RecvTimeoutError::Timeout) if until < deadline => bail!(
+                "the guest gave no sign of life for {} s and was killed, after {} s of them; its \
+                 kernel said last:\n{}",
+                HEARTBEAT_LIMIT.as_secs(),
+                heart.number,
+                last_words(boot.console)
+            ),
             Err(RecvTimeoutError::Timeout) => bail!(
                 "the guest did not end within {} s and was killed; its kernel said last:\n{}",
                 boot.limit.as_secs(),
@@ -81,12 +99,51 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
             ),
         }
     }
+    if heart.number > 0 {
+        let said = std::fs::read(boot.console).unwrap_or_default();
+        heart.check(&String::from_utf8_lossy(&said))?;
+    }
     verdict.with_context(|| {
         format!(
             "the guest ended without a verdict; its kernel said last:\n{}",
             last_words(boot.console)
         )
     })
+}
+
+/// The signs of life of a guest whose test gives some.
+#[derive(Debug, Default)]
+struct Heart {
+    number: u64,
+    last: Option<Instant>,
+}
+
+impl Heart {
+    /// Whether the line is a sign of life.
+    fn beats(&mut self, line: &str) -> bool {
+        let is_beat = line.starts_with(HEARTBEAT);
+        if is_beat {
+            self.number += 1;
+            self.last = (line != LAST_HEARTBEAT).then(Instant::now);
+        }
+        is_beat
+    }
+
+    /// When the next one must have come.
+    fn deadline(&self) -> Option<Instant> {
+        self.last.map(|last| last + HEARTBEAT_LIMIT)
+    }
+
+    /// Checks what the kernel said meanwhile.
+    fn check(&self, said: &str) -> Result<()> {
+        let complaint = said
+            .lines()
+            .find(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
+        match complaint {
+            Some(complaint) => bail!("the guest's kernel said: {complaint}"),
+            None => Ok(()),
+        }
+    }
 }
 
 fn command(boot: &Boot<'_>) -> Result<Command> {
@@ -152,4 +209,37 @@ fn last_words(console: &Path) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_gives_signs_of_life_must_go_on_until_it_says_that_they_end() {
+        let mut heart = Heart::default();
+        assert!(!heart.beats("test allocations::memory_ ... ok"));
+        assert_eq!(heart.deadline(), None);
+        assert!(heart.beats("guest heartbeat 0"));
+        assert!(heart.deadline() > Some(Instant::now()));
+        assert!(heart.beats(LAST_HEARTBEAT));
+        assert_eq!(heart.deadline(), None);
+    }
+
+    #[test]
+    fn complaints_of_the_kernel_are_failures() {
+        let heart = Heart::default();
+        for said in [
+            "[   57.1] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "[   57.1] BUG: scheduling while atomic: recv/811/0x00000002",
+            "[   57.1] watchdog: BUG: soft lockup - CPU#0 stuck for 26s!",
+        ] {
+            assert!(heart.check(said).is_err(), "{said}");
+        }
+        assert!(
+            heart
+                .check("[    0.4] rcu: Hierarchical RCU implementation.")
+                .is_ok()
+        );
+    }
 }

@@ -59,8 +59,8 @@ pub enum RequestedMethod {
 /// Facts found by trying on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel has BTF, or the reason and the remedy.
-    pub type_information: Result<(), String>,
+    /// Whether the kernel has what each program needs, such as BTF, or the reason and the remedy.
+    pub programs: Result<(), String>,
     /// Whether fentry and fexit programs load, or the kernel's refusal.
     pub fentry: Result<(), String>,
     /// Whether kprobes exist, or why not.
@@ -80,8 +80,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts for a kernel without BTF: no program can be loaded, so nothing else was tried.
-    pub fn without_type_information(reason: String) -> Self {
+    /// The facts for a kernel into which no program can be loaded: nothing else was tried.
+    pub fn without_programs(reason: String) -> Self {
         let untried = || Err(format!("not tried: {reason}"));
         Facts {
             fentry: untried(),
@@ -92,7 +92,7 @@ impl Facts {
             has_symbols: vec![false; COMPONENTS.len()],
             is_sampled_by_tick: false,
             is_realtime: false,
-            type_information: Err(reason),
+            programs: Err(reason),
         }
     }
 }
@@ -139,7 +139,7 @@ pub enum Sockets {
 pub enum PlanError {
     /// netto's BPF programs cannot be loaded into this kernel.
     #[error("nothing can be measured here: {0}")]
-    NoTypeInformation(String),
+    NoPrograms(String),
     /// `--method fentry` where the kernel refuses it.
     #[error("--method fentry is not possible here: {0}; use --method auto")]
     NoFentry(String),
@@ -197,8 +197,8 @@ impl Plan {
         method: RequestedMethod,
         timed: GroupSet,
     ) -> Result<Plan, PlanError> {
-        if let Err(reason) = &facts.type_information {
-            return Err(PlanError::NoTypeInformation(reason.clone()));
+        if let Err(reason) = &facts.programs {
+            return Err(PlanError::NoPrograms(reason.clone()));
         }
         let stacks = facts.stacks.clone().and_then(|()| facts.symbols.clone());
         let has_clock = method != RequestedMethod::Sampling;

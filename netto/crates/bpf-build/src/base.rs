@@ -68,9 +68,66 @@ const CONSTANTS: &[Constant] = &[
         value: MAX_FRAMES + HEADER_WORDS,
         about: "Words of the longest trace, its header included.",
     },
+    Constant {
+        name: "PACKET_PARSED",
+        value: 0,
+        about: "The packet belongs to a flow.",
+    },
+    Constant {
+        name: "PACKET_OTHER",
+        value: 1,
+        about: "The frame carries no IP packet.",
+    },
+    Constant {
+        name: "PACKET_MALFORMED",
+        value: 2,
+        about: "A header is wrong or cut off.",
+    },
+    Constant {
+        name: "PACKET_VERSIONS",
+        value: 7,
+        about: "Bits of the version of IP.",
+    },
+    Constant {
+        name: "PACKET_VLAN",
+        value: 1 << 12,
+        about: "There is a VLAN tag.",
+    },
+    Constant {
+        name: "PACKET_FIRST_FRAGMENT",
+        value: 1,
+        about: "It has the ports of all.",
+    },
+    Constant {
+        name: "PACKET_LATER_FRAGMENT",
+        value: 2,
+        about: "It has no ports.",
+    },
 ];
 
 const RECORDS: &[Record] = &[
+    Record {
+        name: "flow_packet",
+        about: "What the parser finds in a packet (see packet.h). It begins with the key of the flow.",
+        fields: &[
+            ("source", 2, "Address, IPv4 mapped into IPv6."),
+            ("destination", 2, "Address, likewise."),
+            (
+                "talk",
+                1,
+                "Source port, destination port (or type and code), protocol, version of IP.",
+            ),
+            ("place", 1, "Bits 32..47 and 48..63: outer and inner VLAN."),
+            ("ip_bytes", 1, "Of the IP packet."),
+            ("header_bytes", 1, "Of its headers, up to the transport's."),
+            ("tcp_flags", 1, "As in the header."),
+            ("tos", 1, "Type of service or traffic class."),
+            ("ttl", 1, "Time to live or hop limit."),
+            ("fragment", 1, "0, or which fragment it is."),
+            ("fragment_id", 1, "What fragments of one packet share."),
+            ("end", 0, ""),
+        ],
+    },
     Record {
         name: "control",
         about: "What user space tells the programs; written by nobody else.",
@@ -280,7 +337,7 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
     abi.write_rust(out_dir)
 }
 
-/// Writes `netto_abi.h` alone, for programs that include `clock.bpf.h`.
+/// Writes `netto_abi.h` alone, for programs that include `clock.bpf.h` or `packet.h`.
 ///
 /// # Errors
 /// A folder that cannot be written to.

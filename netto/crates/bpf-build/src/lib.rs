@@ -164,7 +164,7 @@ pub fn compile(folder: &str, names: &[&str], out_dir: &Path) -> anyhow::Result<(
     }
     let folder = std::path::absolute(folder)?;
     println!("cargo::metadata=folder={}", folder.display());
-    println!("cargo::metadata=generated={}", out_dir.display());
+    publish(out_dir);
     Ok(())
 }
 
@@ -178,9 +178,15 @@ pub fn compile_object(name: &str, includes: &[PathBuf], out_dir: &Path) -> anyho
     for folder in includes {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
+    publish(out_dir);
     builder(&source, includes, out_dir)
         .build()
         .with_context(|| refusal(&source))
+}
+
+/// Lets crates that depend on this one find what is generated.
+fn publish(out_dir: &Path) {
+    println!("cargo::metadata=generated={}", out_dir.display());
 }
 
 /// The folders of the headers of a crate that this one depends on, by its `links` in the manifest.

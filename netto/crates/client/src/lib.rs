@@ -12,20 +12,27 @@ use netto_questions::figures::plain;
 use netto_questions::values::UNIX;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 use ureq::{Agent, Timeout};
 
+mod presence;
 mod tls;
 mod unix;
 mod websocket;
 
+use presence::Watching;
+use unix::Socket;
 pub use websocket::Connection;
 
 /// The default daemon.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:10880";
 /// Timeout of each step of connecting.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Timeout without messages: a daemon pings every ten seconds.
-pub const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+const CONNECT_LIMIT: Duration = Duration::from_millis(2_500);
+/// Silence after which a daemon is asked whether it is there, and time for its answer.
+const BEAT: Duration = Duration::from_secs(1);
+/// Timeout of an answer by a daemon that is there: it may have to wait for its turn.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// Most bytes of a refusal shown.
 const MOST_REFUSAL_BYTES: u64 = 300;
 
@@ -172,15 +179,24 @@ impl Daemon {
             .max_redirects(0)
             .proxy(None)
             .timeout_connect(Some(CONNECT_LIMIT))
-            .timeout_per_write(Some(CONNECT_LIMIT))
-            .timeout_per_read(Some(SILENCE_LIMIT));
+            .timeout_per_write(Some(CONNECT_LIMIT));
         if self.is_tls {
             config = config.tls_config(tls::of_agent(self.ca_file.as_deref())?);
         }
         let config = config.build();
+        let watching = Watching(self.clone());
         Ok(match &self.socket {
-            Some(path) => unix::agent(config, path),
-            None => Agent::new_with_config(config),
+            // Hosts are addresses here, and need no name server.
+            Some(path) => Agent::with_parts(
+                config,
+                Socket(path.clone()).chain(watching),
+                DefaultResolver::default(),
+            ),
+            None => Agent::with_parts(
+                config,
+                DefaultConnector::default().chain(watching),
+                DefaultResolver::default(),
+            ),
         })
     }
 
@@ -201,6 +217,7 @@ impl Daemon {
             | ureq::Error::Tls(_)
             | ureq::Error::Rustls(_) => anyhow::Error::new(error).context(self.unreachable()),
             ureq::Error::Timeout(_) => anyhow::Error::new(error).context(broken()),
+            ureq::Error::Other(gone) => anyhow!("{gone}"),
             error => anyhow::Error::new(error).context(self.stranger()),
         }
     }

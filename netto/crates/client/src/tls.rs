@@ -3,7 +3,6 @@
 //! netto.
 
 use std::io;
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,10 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use socket2::Socket;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::presence::is_silence;
 
 /// Trust stores of distributions.
 const TRUSTED: [&str; 3] = [
@@ -21,15 +23,16 @@ const TRUSTED: [&str; 3] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// Does the TLS handshake with the host of this name.
+/// Does the TLS handshake with the host of this name; `wait` says whether silence is waited for.
 ///
 /// # Errors
 /// Why it failed, and a remedy.
 pub(super) fn encrypted(
-    mut stream: TcpStream,
+    mut stream: Socket,
     host: &str,
     ca_file: Option<&Path>,
-) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
+    wait: impl Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<StreamOwned<ClientConnection, Socket>> {
     let mut roots = RootCertStore::empty();
     // A long list may contain certificates of unknown kinds.
     roots.add_parsable_certificates(trusted(ca_file)?);
@@ -40,7 +43,10 @@ pub(super) fn encrypted(
     let name = ServerName::try_from(host.to_owned()).context("no name for TLS")?;
     let mut session = ClientConnection::new(Arc::new(config), name)?;
     while session.is_handshaking() {
-        session.complete_io(&mut stream).map_err(explained)?;
+        match session.complete_io(&mut stream) {
+            Err(error) if is_silence(error.kind()) => wait()?,
+            done => drop(done.map_err(explained)?),
+        }
     }
     Ok(StreamOwned::new(session, stream))
 }

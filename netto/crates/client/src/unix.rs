@@ -2,23 +2,16 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ureq::config::Config;
-use ureq::unversioned::resolver::DefaultResolver;
+use ureq::Error;
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
-use ureq::{Agent, Error};
 
-/// An agent whose requests all go to this socket.
-pub(super) fn agent(config: Config, path: &Path) -> Agent {
-    // Hosts are addresses here, and need no name server.
-    Agent::with_parts(config, Socket(path.to_owned()), DefaultResolver::default())
-}
-
+/// The socket to which all requests go.
 #[derive(Debug)]
-struct Socket(PathBuf);
+pub(super) struct Socket(pub(super) PathBuf);
 
 impl Connector for Socket {
     type Out = Connected;
@@ -36,7 +29,7 @@ impl Connector for Socket {
     }
 }
 
-struct Connected {
+pub(super) struct Connected {
     stream: UnixStream,
     buffers: LazyBuffers,
 }
@@ -61,6 +54,7 @@ impl Transport for Connected {
     }
 
     fn transmit_output(&mut self, amount: usize, limit: NextTimeout) -> Result<(), Error> {
+        let limit = limit.for_write();
         let time = limit.not_zero().map(|time| *time);
         self.stream.set_write_timeout(time)?;
         within(
@@ -70,6 +64,7 @@ impl Transport for Connected {
     }
 
     fn await_input(&mut self, limit: NextTimeout) -> Result<bool, Error> {
+        let limit = limit.for_read();
         let time = limit.not_zero().map(|time| *time);
         self.stream.set_read_timeout(time)?;
         let read = self.stream.read(self.buffers.input_append_buf());

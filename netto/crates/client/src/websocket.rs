@@ -1,17 +1,17 @@
 //! The WebSocket of dashboards: intervals as they are measured.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::io::{Read, Write};
+use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use metrics_common::codec::{self, ServerMessage};
 use netto_questions::figures::plain;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::{HeaderValue, header};
 use tungstenite::{Message, WebSocket};
 
-use super::{CONNECT_LIMIT, Daemon, SILENCE_LIMIT, remedy, tls};
+use super::presence::is_silence;
+use super::{CONNECT_LIMIT, Daemon, remedy, tls};
 
 /// The transport to a daemon.
 trait Stream: Read + Write + Send {}
@@ -27,13 +27,20 @@ impl Daemon {
     /// Why it failed, and a remedy.
     pub fn connect(&self) -> anyhow::Result<Connection> {
         let name = self.name();
-        let stream = self.dial().with_context(|| self.unreachable())?;
+        let begun = Instant::now();
+        let stream = self.dial(begun).with_context(|| self.unreachable())?;
         let mut request = self.url("ws", "/ws").into_client_request()?;
         if let Some(authorization) = &self.authorization {
             let value = HeaderValue::from_str(authorization)?;
             request.headers_mut().insert(header::AUTHORIZATION, value);
         }
-        match tungstenite::client(request, stream) {
+        let mut answer = tungstenite::client(request, stream);
+        // A password may wait for its turn to be checked.
+        while let Err(tungstenite::HandshakeError::Interrupted(waiting)) = answer {
+            self.must_be_there(begun)?;
+            answer = waiting.handshake();
+        }
+        match answer {
             Ok((socket, _)) => Ok(Connection(socket)),
             Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(answer))) => {
                 let status = answer.status();
@@ -50,30 +57,14 @@ impl Daemon {
 
     /// Connects, with TLS if needed, before the WebSocket handshake, so that connection errors are
     /// distinct from those of a server that is not netto.
-    fn dial(&self) -> anyhow::Result<Box<dyn Stream>> {
-        if let Some(path) = &self.socket {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(SILENCE_LIMIT))?;
-            stream.set_write_timeout(Some(CONNECT_LIMIT))?;
+    fn dial(&self, begun: Instant) -> anyhow::Result<Box<dyn Stream>> {
+        let stream = self.connected(CONNECT_LIMIT)?;
+        if !self.is_tls {
             return Ok(Box::new(stream));
         }
-        let mut last = anyhow!("the name {} has no address", self.host);
-        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            let stream = match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    last = error.into();
-                    continue;
-                }
-            };
-            stream.set_read_timeout(Some(SILENCE_LIMIT))?;
-            stream.set_write_timeout(Some(CONNECT_LIMIT))?;
-            return Ok(match self.is_tls {
-                true => Box::new(tls::encrypted(stream, &self.host, self.ca_file.as_deref())?),
-                false => Box::new(stream),
-            });
-        }
-        Err(last)
+        let wait = || self.must_be_there(begun);
+        let ca_file = self.ca_file.as_deref();
+        Ok(Box::new(tls::encrypted(stream, &self.host, ca_file, wait)?))
     }
 }
 
@@ -83,6 +74,7 @@ impl Connection {
     /// # Errors
     /// Why there are no more messages.
     pub fn next_message(&mut self) -> anyhow::Result<ServerMessage> {
+        let mut is_asked = false;
         loop {
             match self.0.read() {
                 Ok(Message::Binary(bytes)) => {
@@ -91,11 +83,14 @@ impl Connection {
                 }
                 Ok(Message::Close(Some(frame))) => bail!("{}", plain(&frame.reason)),
                 Ok(Message::Close(None)) => bail!("the daemon has closed the connection"),
-                Ok(_) => {}
-                Err(tungstenite::Error::Io(error))
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    bail!("no data received for {} s", SILENCE_LIMIT.as_secs())
+                Ok(_) => is_asked = false,
+                Err(tungstenite::Error::Io(error)) if is_silence(error.kind()) => {
+                    // Intervals may be long; a daemon that is there answers at once.
+                    if is_asked {
+                        bail!("the daemon does not answer any more");
+                    }
+                    self.0.send(Message::Ping(Vec::new().into()))?;
+                    is_asked = true;
                 }
                 Err(error) => return Err(error.into()),
             }

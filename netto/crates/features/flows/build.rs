@@ -1,20 +1,14 @@
-//! The records, the programs and the parser of this feature, for C and Rust.
+//! The records and the programs of this feature, for C and Rust.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use netto_bpf_build::{Abi, Constant, Record, compile};
 
-/// What makes two packets belong to one flow: the first fields of a packet and the key of the table.
 /// The end has no words: a record with it is not padded to a cache line.
 const END: (&str, usize, &str) = ("end", 0, "");
 const SOURCE: (&str, usize, &str) = ("source", 2, "Address, IPv4 mapped into IPv6.");
 const DESTINATION: (&str, usize, &str) = ("destination", 2, "Address, likewise.");
-const TALK: (&str, usize, &str) = (
-    "talk",
-    1,
-    "Source port, destination port (or type and code), protocol, version of IP, direction.",
-);
 const PLACE: (&str, usize, &str) = ("place", 1, "Interface, outer and inner VLAN.");
 
 const PACKETS: (&str, usize, &str) = ("packets", 1, "On the wire.");
@@ -33,9 +27,6 @@ fn main() -> anyhow::Result<()> {
         name: "flows",
         definitions: "",
         constants: &[
-            number("FLOWS_PARSED", 0, "The packet belongs to a flow."),
-            number("FLOWS_OTHER", 1, "The frame carries no IP packet."),
-            number("FLOWS_MALFORMED", 2, "A header is wrong or cut off."),
             number("FLOWS_IN", 1, "Direction: received."),
             number("FLOWS_OUT", 2, "Direction: sent."),
             number(
@@ -53,7 +44,6 @@ fn main() -> anyhow::Result<()> {
                 44,
                 "Place of the form in it: 0 for a flow, else which prefix it is.",
             ),
-            number("FLOWS_VERSIONS", 7, "Bits of the version of IP."),
             number("FLOWS_OF_ENDS", 1, "Form: a prefix of sources to an address."),
             number("FLOWS_OF_DESTINATION", 2, "Form: any source to an address."),
             number("FLOWS_OF_SOURCE", 3, "Form: a prefix of sources to anywhere."),
@@ -63,29 +53,8 @@ fn main() -> anyhow::Result<()> {
                 1,
                 "Of the number of such a set: sent, not received.",
             ),
-            number("FLOWS_VLAN", 1 << 12, "There is a VLAN tag."),
-            number("FLOWS_FIRST_FRAGMENT", 1, "It has the ports of all."),
-            number("FLOWS_LATER_FRAGMENT", 2, "It has no ports."),
         ],
         records: &[
-            Record {
-                name: "flow_packet",
-                about: "What the parser finds in a frame. It begins with the key of the flow.",
-                fields: &[
-                    SOURCE,
-                    DESTINATION,
-                    TALK,
-                    PLACE,
-                    ("ip_bytes", 1, "Of the IP packet."),
-                    ("header_bytes", 1, "Of its headers, up to the transport's."),
-                    ("tcp_flags", 1, "As in the header."),
-                    ("tos", 1, "Type of service or traffic class."),
-                    ("ttl", 1, "Time to live or hop limit."),
-                    ("fragment", 1, "0, or which fragment it is."),
-                    ("fragment_id", 1, "What fragments of one packet share."),
-                    END,
-                ],
-            },
             Record {
                 name: "flow",
                 about: "What is counted of a flow.",
@@ -165,12 +134,6 @@ fn main() -> anyhow::Result<()> {
         ],
     }
     .generate(&out_dir)?;
-    compile("src", &["flows"], &out_dir)?;
-    // The parser again, for packets from files.
-    cc::Build::new()
-        .file("src/parse.c")
-        .include(&out_dir)
-        .warnings_into_errors(true)
-        .try_compile("netto_flows_parse")
-        .context("cannot compile src/parse.c; `cargo xtask setup` installs what it needs")
+    netto_bpf_build::base::generate_header(&out_dir)?;
+    compile("src", &["flows"], &out_dir)
 }

@@ -27,6 +27,8 @@ use netto_questions::selection::Selection;
 use netto_sys::{files, stacks};
 use netto_traffic::analysis::{protocols, softnet};
 
+pub mod packets;
+
 /// The environment variable that names the reader for libFuzzer's program.
 pub const READER_VARIABLE: &str = "NETTO_FUZZ_READER";
 
@@ -49,6 +51,7 @@ pub const READERS: &[Reader] = &[
     reader("log", log),
     reader("message", message),
     reader("netlink", netlink_answer),
+    reader("packets", packets::check),
     reader("proc", proc_files),
     reader("questions", questions),
     reader("settings", settings),

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use netto_assets::Asset;
 
 use crate::gzip::accepts;
-use crate::unpacked::Unpacked;
+use crate::unpacked::unpacked;
 
 /// Answers a request for an asset.
 pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
@@ -37,7 +37,7 @@ pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
             .insert_header((header::CONTENT_ENCODING, coding))
             .body(body);
     }
-    response.body(Unpacked::new(asset.gzip))
+    response.body(unpacked(asset.gzip))
 }
 
 /// The entity tag of one of the encodings: their bytes differ, so a cache that keeps several must

@@ -3,7 +3,7 @@
 //! bcrypt is slow on purpose, so it runs off the event loop, one check at a time, and a correct
 //! password is remembered (as a keyed digest, in memory only, one for each user) so that a scrape
 //! does not pay for it again. An unknown user costs as much as a wrong password, so that timing
-//! reveals no names. `fair_queue` orders the checks.
+//! reveals no names. `admission` orders the checks.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -11,15 +11,13 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::HeaderValue;
-use actix_web::web;
 use anyhow::{Context, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-use super::admission::Peer;
-use super::fair_queue::FairQueue;
+use super::admission::{Visitor, Work};
 
 /// Usable bcrypt costs: 4 is bcrypt's least, and above 16 one check takes several seconds, during
 /// which no other password is checked.
@@ -32,8 +30,6 @@ pub enum Verdict {
     Accepted,
     /// Anything else.
     Refused,
-    /// Too many passwords are being checked already.
-    Busy,
 }
 
 /// The users and the recently accepted passwords.
@@ -43,7 +39,6 @@ pub struct Auth {
     decoy: String,
     key: hmac::Key,
     verified: Mutex<HashMap<String, hmac::Tag>>,
-    turns: FairQueue,
 }
 
 impl Auth {
@@ -82,17 +77,16 @@ impl Auth {
             decoy,
             key,
             verified: Mutex::default(),
-            turns: FairQueue::new(),
         })))
     }
 
-    /// Checks the `Authorization` header of a request from this peer.
+    /// Checks the `Authorization` header of a visitor's request.
     ///
     /// A dropped future leaves at most the one check that is running for it.
     pub async fn check(
         self: &Arc<Self>,
         header: Option<&HeaderValue>,
-        from: Option<Peer>,
+        visitor: &Visitor,
     ) -> Verdict {
         let Some((user, password)) = header.and_then(credentials) else {
             return Verdict::Refused;
@@ -101,29 +95,21 @@ impl Auth {
         if self.remembers(&user, &message) {
             return Verdict::Accepted;
         }
-        let Some(place) = self.turns.place(from) else {
-            return Verdict::Busy;
-        };
-        let Some(turn) = place.turn().await else {
-            return Verdict::Busy;
-        };
-        // The same password may have been accepted for another request meanwhile.
-        if self.remembers(&user, &message) {
-            return Verdict::Accepted;
-        }
         let auth = self.clone();
-        let right = web::block(move || {
-            // Hold the turn until the work is done, even if the request is gone.
-            let _turn = turn;
-            let right = auth.verify(&user, &password);
-            if right {
+        let work = move || {
+            // The same password may have been accepted for another request meanwhile.
+            let is_right = auth.remembers(&user, &message) || auth.verify(&user, &password);
+            if is_right {
                 auth.remember(user, &message);
             }
-            right
-        });
-        match right.await {
-            Ok(true) => Verdict::Accepted,
-            Ok(false) | Err(_) => Verdict::Refused,
+            is_right
+        };
+        match visitor
+            .in_turn(Work::Password, work, |is_right| !is_right)
+            .await
+        {
+            Some(true) => Verdict::Accepted,
+            Some(false) | None => Verdict::Refused,
         }
     }
 
@@ -171,7 +157,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fair_queue::tests::poll_once;
+    use crate::admission::Slot;
+    use crate::admission::visitor::tests::{admitted, poll_once};
 
     /// The lowest cost that bcrypt has, so that the tests are quick.
     const COST: u32 = 4;
@@ -191,24 +178,24 @@ mod tests {
 
     #[actix_web::test]
     async fn the_right_password_is_accepted_and_remembered() {
-        let auth = auth();
+        let (auth, slot) = (auth(), admitted(1));
+        let visitor = slot.visitor();
         let header = basic("ada:s3cret:with colon");
-        assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
+        assert_eq!(auth.check(Some(&header), &visitor).await, Verdict::Accepted);
         assert!(auth.remembers("ada", b"ada\0s3cret:with colon"));
-        // While the worker is busy only the memory can answer.
-        let turn = auth.turns.place(None).expect("a place").turn().await;
-        assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
+        // While another one is checked only the memory can answer.
         let other = basic("ada:wrong");
-        let mut waiting = Box::pin(auth.check(Some(&other), None));
-        assert_eq!(poll_once(&mut waiting).await, None);
-        drop(turn);
-        assert_eq!(waiting.await, Verdict::Refused);
+        let mut checked = Box::pin(auth.check(Some(&other), &visitor));
+        assert_eq!(poll_once(&mut checked).await, None);
+        assert_eq!(auth.check(Some(&header), &visitor).await, Verdict::Accepted);
+        assert_eq!(checked.await, Verdict::Refused);
     }
 
     #[actix_web::test]
     async fn everything_else_is_refused() {
-        let auth = auth();
-        assert_eq!(auth.check(None, None).await, Verdict::Refused);
+        let (auth, slot) = (auth(), admitted(1));
+        let visitor = slot.visitor();
+        assert_eq!(auth.check(None, &visitor).await, Verdict::Refused);
         for header in [
             basic("ada:wrong"),
             basic("ada"),
@@ -219,7 +206,7 @@ mod tests {
             HeaderValue::from_static("Basic"),
         ] {
             assert_eq!(
-                auth.check(Some(&header), None).await,
+                auth.check(Some(&header), &visitor).await,
                 Verdict::Refused,
                 "{header:?}"
             );
@@ -234,19 +221,6 @@ mod tests {
         assert!(!error.contains("hunter2"), "{error}");
     }
 
-    /// Waits until all places are free; work that has begun may take a moment more.
-    async fn until_free(auth: &Auth) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !auth.turns.are_free() {
-            assert!(
-                Instant::now() < deadline,
-                "a place stays taken: {:?}",
-                auth.turns
-            );
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -258,14 +232,15 @@ mod tests {
             steps in proptest::collection::vec((0_usize..12, 0_u8..6), 0..40),
         ) {
             actix_web::rt::System::new().block_on(async {
-                let auth = auth();
+                let (auth, slots) = (auth(), [0, 1, 2].map(admitted));
+                let visitors = slots.each_ref().map(Slot::visitor);
                 let (right, wrong) = (basic("ada:s3cret:with colon"), basic("ada:wrong"));
                 let mut open: Vec<_> = requests
                     .iter()
                     .map(|&(last, is_right)| {
                         let header = if is_right { &right } else { &wrong };
-                        let from = Some(Peer::new([192, 0, 2, last].into(), None));
-                        Some((is_right, Box::pin(auth.check(Some(header), from))))
+                        let visitor = &visitors[usize::from(last)];
+                        Some((is_right, Box::pin(auth.check(Some(header), visitor))))
                     })
                     .collect();
                 for (index, action) in steps {
@@ -284,43 +259,25 @@ mod tests {
                     }
                 }
                 drop(open);
-                until_free(&auth).await;
-                assert_eq!(auth.check(Some(&right), None).await, Verdict::Accepted);
+                let last = auth.check(Some(&right), &visitors[0]).await;
+                assert_eq!(last, Verdict::Accepted);
             });
         }
     }
 
     #[actix_web::test]
-    async fn a_request_that_is_dropped_after_any_number_of_polls_leaves_its_place() {
-        let (right, wrong) = (basic("ada:s3cret:with colon"), basic("ada:wrong"));
-        // More polls than there are awaits.
-        for polls in 0..6 {
-            let auth = auth();
-            for _ in 0..200 {
-                let mut request = Box::pin(auth.check(Some(&wrong), None));
-                for _ in 0..polls {
-                    if poll_once(&mut request).await.is_some() {
-                        break;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            }
-            until_free(&auth).await;
-            let verdict = auth.check(Some(&right), None).await;
-            assert_eq!(verdict, Verdict::Accepted, "after {polls} polls");
-        }
-    }
-
-    #[actix_web::test]
     async fn a_right_password_is_remembered_even_if_nobody_waits_for_it() {
-        let auth = auth();
-        let right = basic("ada:s3cret:with colon");
-        let mut request = Box::pin(auth.check(Some(&right), None));
+        let (auth, slot) = (auth(), admitted(1));
+        let (visitor, right) = (slot.visitor(), basic("ada:s3cret:with colon"));
+        let mut request = Box::pin(auth.check(Some(&right), &visitor));
         // Its turn comes at once, so that the check begins with the first poll.
         assert_eq!(poll_once(&mut request).await, None);
         drop(request);
-        until_free(&auth).await;
-        assert!(auth.remembers("ada", b"ada\0s3cret:with colon"));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !auth.remembers("ada", b"ada\0s3cret:with colon") {
+            assert!(Instant::now() < deadline, "it is never remembered");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     #[test]

@@ -6,13 +6,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use actix_web::error::PayloadError;
 use actix_web::web::{self, Bytes};
 use actix_web::{FromRequest, HttpRequest, dev};
 use actix_ws::{CloseCode, ProtocolError};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 
 /// Largest message of a client; netto expects none.
 pub const MAX_DATA_BYTES: usize = 1024;
@@ -81,40 +80,16 @@ pub async fn checked(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Result<web::Payload, actix_web::Error> {
-    let frames = Frames {
-        inner: payload.into_inner(),
-        check: FrameCheck::default(),
-        refused: None,
-    };
+    let mut check = FrameCheck::default();
+    let mut refused = None;
+    let frames = payload.into_inner().map(move |bytes| {
+        let bytes = bytes?;
+        // Nothing passes behind the first wrong header.
+        refused = refused.or_else(|| check.feed(&bytes).err());
+        refused.map_or(Ok(bytes), |refusal| Err(refusal.into()))
+    });
     let boxed: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(frames);
     web::Payload::from_request(request, &mut dev::Payload::from(boxed)).await
-}
-
-struct Frames {
-    inner: dev::Payload,
-    check: FrameCheck,
-    refused: Option<FrameRefusal>,
-}
-
-impl Stream for Frames {
-    type Item = Result<Bytes, PayloadError>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
-        if let Some(refusal) = this.refused {
-            return Poll::Ready(Some(Err(refusal.into())));
-        }
-        match ready!(Pin::new(&mut this.inner).poll_next(cx)) {
-            Some(Ok(bytes)) => match this.check.feed(&bytes) {
-                Ok(()) => Poll::Ready(Some(Ok(bytes))),
-                Err(refusal) => {
-                    this.refused = Some(refusal);
-                    Poll::Ready(Some(Err(refusal.into())))
-                }
-            },
-            end => Poll::Ready(end),
-        }
-    }
 }
 
 /// Follows a stream of frames: where each begins, and whether it is allowed.

@@ -1,12 +1,13 @@
 //! The HTTP server: from a socket to its request handlers.
 //!
-//! It turns connections into requests: TLS, timeouts, one slot each. `admission` decides which
+//! It turns connections into requests: TLS, timeouts, one place each. `admission` decides which
 //! connections are accepted and how much each takes, `access` which requests are allowed, `routes`
 //! how they are answered. The server measures nothing and stores nothing. No request is a message
 //! to an actor on the path of snapshots.
 
 use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,19 +26,18 @@ use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context;
 use metrics_common::Info;
+use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::admission::{self, Io, Leftovers, Limits, Peer, RequestGate, Slots};
+use super::admission::{self, Accounts, Io, Leftovers, Limits, Peer, RequestGate};
 use super::answers::Answers;
 use super::api::FeatureApi;
-use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
 use super::limited_question::LimitedQuestion;
 use super::live_web_config::LiveWebConfig;
-use super::profile_places::ProfilePlaces;
 use super::websocket_client::Patience;
 use super::while_used::WhileUsed;
 use netto_metrics::prometheus::{Metrics, Targets};
@@ -108,7 +108,6 @@ struct State {
     answers: Answers,
     gzipped: GzippedPages,
     asked: Vec<LimitedQuestion>,
-    profile_places: ProfilePlaces,
 }
 
 /// The newest of each page in compressed form.
@@ -116,11 +115,8 @@ struct State {
 struct GzippedPages {
     info: Gzipped,
     snapshot: Gzipped,
-    metrics: Gzipped,
-    /// The same as OpenMetrics.
-    open_metrics: Gzipped,
-    /// The same as messages.
-    messages: Gzipped,
+    /// By their form.
+    metrics: [Gzipped; 3],
 }
 
 /// Starts the server; the result resolves when it has ended.
@@ -128,17 +124,12 @@ struct GzippedPages {
 /// # Errors
 /// If the socket cannot be used.
 pub fn start(listener: Listener, web: LiveWebConfig, wiring: Wiring) -> anyhow::Result<Server> {
-    // Responses about the past are computed one at a time, whatever is queried.
-    let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
     let questions = std::iter::once(&HISTORY).chain(of_features);
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),
-        asked: questions
-            .map(|question| LimitedQuestion::new(question, turns.clone()))
-            .collect(),
-        profile_places: ProfilePlaces::default(),
+        asked: questions.map(LimitedQuestion::new).collect(),
         wiring,
         web,
     });
@@ -180,10 +171,11 @@ async fn serve<S: Accepted>(
         unauthenticated: admission::UNAUTHENTICATED + scraped,
         active: admission::ACTIVE + scraped,
         dashboards: wiring.max_clients,
+        bytes: admission::most_bytes(wiring.info.possible_cpus as usize),
     };
     let leftovers = Rc::new(Leftovers::default());
     let when_left = move || leftovers.clean_up_later();
-    let slots = Slots::new(limits, clients.given_away.clone(), when_left);
+    let accounts = Accounts::new(limits, clients.given_away.clone(), when_left);
     let app = App::new()
         .app_data(state.clone())
         .wrap(from_fn(access::admit))
@@ -219,10 +211,10 @@ async fn serve<S: Accepted>(
             .new_service(())
     }));
     Ok(fn_service(move |stream: S| {
-        let (slots, tls) = (slots.clone(), state.web.current().tls.clone());
+        let (accounts, tls) = (accounts.clone(), state.web.current().tls.clone());
         let (http, clients) = (http.clone(), clients.clone());
         async move {
-            let connection = let_in(stream, slots, tls, longest_stall, &clients).await?;
+            let connection = let_in(stream, accounts, tls, longest_stall, &clients).await?;
             let http = http.get().await?;
             let served = http.call(connection).await;
             if let Err(DispatchError::Parse(reason)) = served {
@@ -245,15 +237,22 @@ pub fn connections(dashboards: usize) -> usize {
 }
 
 /// A connection as it was accepted.
-trait Accepted: Io + 'static {
+trait Accepted: Io + AsFd + Sized + 'static {
+    /// Bounds what the kernel holds for it.
+    fn bound_buffers(&self) -> std::io::Result<()> {
+        let socket = SockRef::from(self);
+        socket.set_recv_buffer_size(admission::SOCKET_BYTES)?;
+        socket.set_send_buffer_size(admission::SOCKET_BYTES)
+    }
+
     /// The address at the other end.
     fn address(&self) -> Option<SocketAddr>;
 
     /// The user at the other end of a connection within this host.
     fn user(&self) -> Option<u32>;
 
-    /// What it is encrypted with, if so configured.
-    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor>;
+    /// Whether it is encrypted, if so configured.
+    const MAY_ENCRYPT: bool;
 }
 
 impl Accepted for TcpStream {
@@ -268,9 +267,7 @@ impl Accepted for TcpStream {
         is_within.then(|| user_of(local, peer).ok())?
     }
 
-    fn encryption(tls: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
-        tls
-    }
+    const MAY_ENCRYPT: bool = true;
 }
 
 impl Accepted for UnixStream {
@@ -282,15 +279,13 @@ impl Accepted for UnixStream {
         self.peer_cred().ok().map(|peer| peer.uid())
     }
 
-    fn encryption(_: Option<TlsAcceptor>) -> Option<TlsAcceptor> {
-        None
-    }
+    const MAY_ENCRYPT: bool = false;
 }
 
-/// Assigns a slot to a new connection, and completes the TLS handshake.
+/// Assigns a place to a new connection, and completes the TLS handshake.
 async fn let_in<S: Accepted>(
     stream: S,
-    slots: Rc<Slots>,
+    accounts: Rc<Accounts>,
     tls: Option<TlsAcceptor>,
     longest_stall: Duration,
     counts: &ClientCounts,
@@ -298,8 +293,9 @@ async fn let_in<S: Accepted>(
     let peer = stream.address();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     let party = Peer::new(address, stream.user());
-    let slot = slots.admit(party).ok_or(())?;
-    let io: Box<dyn Io> = match S::encryption(tls) {
+    let slot = accounts.admit(party).ok_or(())?;
+    stream.bound_buffers().map_err(drop)?;
+    let io: Box<dyn Io> = match tls.filter(|_| S::MAY_ENCRYPT) {
         None => Box::new(stream),
         Some(tls) => {
             let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));

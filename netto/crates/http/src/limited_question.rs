@@ -1,7 +1,8 @@
 //! Responses to queries of features, computed from the collector's history and its newest
-//! snapshots. `rate_limiter` bounds their cost.
+//! snapshots: one at a time, when the peer's turn has come (`admission` bounds their CPU time), and
+//! cached until the source changes, so that many clients with the same query cost as much as one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, ServerMessage};
@@ -9,38 +10,71 @@ use metrics_common::{Info, Snapshot};
 use netto_metrics::prometheus::Metrics;
 use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
+use netto_pipeline::shared::Shared;
 use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::newest::answer as answer_of_section;
 use netto_questions::selection::Selection;
 
-use super::admission::Peer;
-use super::fair_queue::FairQueue;
-use super::rate_limiter::RateLimiter;
+use super::admission::{Visitor, Work};
+
+/// Cached responses of one question for the current version, bytes.
+const CACHE_BYTES: usize = 4 << 20;
 
 /// A query with its valid responses.
 pub struct LimitedQuestion {
     /// The question.
     pub question: &'static Question,
-    limiter: RateLimiter<Selection>,
+    cache: Arc<Mutex<ResponseCache>>,
+}
+
+/// Responses computed from one version of the source.
+#[derive(Default)]
+struct ResponseCache {
+    version: u64,
+    answers: Vec<(Selection, Bytes)>,
+}
+
+impl ResponseCache {
+    fn find(&self, version: u64, question: &Selection) -> Option<Bytes> {
+        let mut answers = self.answers.iter().filter(|_| self.version == version);
+        let (_, answer) = answers.find(|(known, _)| known == question)?;
+        Some(answer.clone())
+    }
+
+    fn keep(&mut self, version: u64, question: Selection, answer: &Bytes) {
+        if self.version != version {
+            *self = ResponseCache::default();
+            self.version = version;
+        }
+        let bytes: usize = self.answers.iter().map(|(_, answer)| answer.len()).sum();
+        if bytes + answer.len() <= CACHE_BYTES {
+            self.answers.push((question, answer.clone()));
+        }
+    }
+}
+
+fn lock(cache: &Mutex<ResponseCache>) -> MutexGuard<'_, ResponseCache> {
+    // A poisoned lock still holds only complete responses.
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LimitedQuestion {
-    /// Responses are computed in turns of this queue.
-    pub fn new(question: &'static Question, turns: FairQueue) -> Self {
+    /// No response is known yet.
+    pub fn new(question: &'static Question) -> Self {
         LimitedQuestion {
             question,
-            limiter: RateLimiter::new(turns),
+            cache: Arc::default(),
         }
     }
 
-    /// The response for this peer; `None` if it needs snapshots that are not kept because they
+    /// The response for this visitor; `None` if it needs snapshots that are not kept because they
     /// come from a log.
     pub async fn answer(
         &self,
         selection: Selection,
         (kept, metrics): (&CollectorData, &Metrics),
         info: Arc<Info>,
-        from: Option<Peer>,
+        visitor: &Visitor,
     ) -> Option<Result<Bytes, Refusal>> {
         Some(match self.question.answer {
             // It takes as little as any other request, so it need not wait for its turn.
@@ -50,7 +84,7 @@ impl LimitedQuestion {
             Answer::History(answer) => {
                 let make =
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
-                self.limiter.answer(&kept.past, selection, from, make).await
+                self.limited(&kept.past, selection, visitor, make).await
             }
             kind @ (Answer::Recent(_) | Answer::Section) => {
                 let name = self.question.name;
@@ -62,9 +96,36 @@ impl LimitedQuestion {
                     }
                 };
                 let recent = kept.recent.as_ref()?;
-                self.limiter.answer(recent, selection, from, make).await
+                self.limited(recent, selection, visitor, make).await
             }
         })
+    }
+
+    /// The response, computed from the shared data as it is then.
+    async fn limited<T: Clone + Send + Sync + 'static>(
+        &self,
+        shared: &Shared<T>,
+        question: Selection,
+        visitor: &Visitor,
+        make: impl FnOnce(&Selection, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
+    ) -> Result<Bytes, Refusal> {
+        if let Some(answer) = lock(&self.cache).find(shared.get().0, &question) {
+            return Ok(answer);
+        }
+        let (shared, cache) = (shared.clone(), self.cache.clone());
+        let work = move || {
+            let (version, value) = shared.get();
+            // Another client may have asked the same meanwhile.
+            if let Some(answer) = lock(&cache).find(version, &question) {
+                return Ok(answer);
+            }
+            let answer = Bytes::from(make(&question, value)?.into_boxed_slice());
+            lock(&cache).keep(version, question, &answer);
+            Ok(answer)
+        };
+        let made = visitor.in_turn(Work::Question, work, |_| true).await;
+        let failed = || Refusal::Failed("netto could not produce this answer".to_owned());
+        made.unwrap_or_else(|| Err(failed()))
     }
 }
 
@@ -96,6 +157,7 @@ mod tests {
     use netto_questions::history::HISTORY;
 
     use super::*;
+    use crate::admission::visitor;
 
     const SECOND_NS: u64 = 1_000_000_000;
     /// Answers with the sequence numbers of the snapshots.
@@ -169,14 +231,16 @@ mod tests {
     ) -> Option<Result<Bytes, Refusal>> {
         let selection = asked.question.parse(query, "").unwrap();
         let info = Arc::new(fixture::info());
+        let slot = visitor::tests::admitted(7);
+        let sources = (kept, &metrics());
         asked
-            .answer(selection, (kept, &metrics()), info, None)
+            .answer(selection, sources, info, &slot.visitor())
             .await
     }
 
     #[actix_web::test]
     async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
-        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY));
         let answer = async |query| answered(&asked, query, &kept).await.unwrap().unwrap();
         let first = answer("component=rx_softirq").await;
         assert_eq!(
@@ -190,7 +254,7 @@ mod tests {
 
     #[actix_web::test]
     async fn a_question_that_cannot_be_answered_is_told_so() {
-        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY));
         let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
         assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
     }
@@ -210,19 +274,35 @@ mod tests {
         };
         let mut kept = kept(0);
         kept.recent = None;
-        let asked = LimitedQuestion::new(&COUNTED, FairQueue::new());
+        let asked = LimitedQuestion::new(&COUNTED);
         let answer = answered(&asked, "", &kept).await.unwrap().unwrap();
         assert_eq!(answer, vec![3]);
     }
 
     #[actix_web::test]
     async fn an_answer_is_of_the_newest_snapshots_of_the_time_that_is_asked_for() {
-        let (mut kept, asked) = (kept(100), LimitedQuestion::new(&NUMBERS, FairQueue::new()));
+        let (mut kept, asked) = (kept(100), LimitedQuestion::new(&NUMBERS));
         for (query, first) in [("", 41), ("last=2s", 99), ("last=1h", 1)] {
             let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
             assert_eq!(answer, (first..=100).collect::<Vec<u8>>(), "{query}");
         }
         kept.recent = None;
         assert!(answered(&asked, "", &kept).await.is_none());
+    }
+
+    #[test]
+    fn answers_are_kept_within_the_bound_and_for_one_version_only() {
+        let of = |step| HISTORY.parse(&format!("step={step}"), "").unwrap();
+        let mut cache = ResponseCache::default();
+        let half = Bytes::from(vec![0; CACHE_BYTES / 2]);
+        for step in [1, 2, 3] {
+            cache.keep(1, of(step), &half);
+        }
+        assert!(cache.find(1, &of(2)).is_some());
+        assert!(cache.find(1, &of(3)).is_none(), "no room");
+        assert!(cache.find(2, &of(2)).is_none());
+        cache.keep(2, of(3), &half);
+        assert!(cache.find(2, &of(3)).is_some());
+        assert!(cache.find(1, &of(2)).is_none());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use netto_sys::files;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,6 +32,9 @@ const SETTABLE_HEADERS: [&str; 5] = [
     "X-Frame-Options",
     "X-XSS-Protection",
 ];
+
+/// Opening brackets in a file: of its settings, none needs one.
+const MOST_BRACKETS: usize = 1000;
 
 /// The settings, checked and loaded.
 #[derive(Default)]
@@ -131,6 +134,12 @@ impl WebConfig {
     /// # Errors
     /// As [`WebConfig::load`].
     pub fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
+        // The parser's time is quadratic in their nesting.
+        let brackets = text.matches(['[', '{']).count();
+        ensure!(
+            brackets <= MOST_BRACKETS,
+            "it has {brackets} opening brackets, and {MOST_BRACKETS} are too many for any settings"
+        );
         // An empty file is a valid one, as in exporter-toolkit.
         let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
         let raw = raw.unwrap_or_default();
@@ -384,6 +393,31 @@ mod tests {
         ] {
             let error = parse(text, folder.path()).err().expect(text);
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_nothing_but_nesting_takes_no_time() {
+        let depth = 100_000;
+        let tags = "%TAG !a! tag:b\n".repeat(60_000);
+        for text in [
+            "[".repeat(depth),
+            format!("basic_auth_users: {}", "{a: ".repeat(depth)),
+            "[ #]\n".repeat(depth),
+            "- ".repeat(depth),
+            "? ".repeat(depth),
+            format!("a: {}", "!b ".repeat(depth)),
+            tags,
+        ] {
+            let begun = std::time::Instant::now();
+            let error = parse(&text, Path::new(".")).err().expect("no settings");
+            let took = begun.elapsed();
+            let begin = text.get(..20);
+            assert!(
+                took < std::time::Duration::from_secs(5),
+                "{begin:?}: {took:?}"
+            );
+            assert!(error.len() < 500, "{begin:?}: {error}");
         }
     }
 

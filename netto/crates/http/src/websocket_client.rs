@@ -17,16 +17,19 @@ use futures_util::FutureExt;
 use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage};
 
-use crate::admission::Dashboard;
+use crate::admission::{Dashboard, Held};
 use crate::frames::FrameRefusal;
 use netto_pipeline::metrics_collector::{
-    Deliver, MetricsCollector, Published, Remember, Shutdown, Sink, SinkDrops, Subscribe,
+    Deliver, Form, MetricsCollector, Published, Remember, Shutdown, Sink, SinkDrops, Subscribe,
 };
 use netto_pipeline::supervisor::Watch;
 
 /// Snapshots in flight to a client: enough for a round trip of a second at the default period, few
 /// enough that a slow client is not far behind.
 const WINDOW: usize = 4;
+
+/// Most copies of the history on its way to one client: as it was made, encoded, and as it grows.
+const PAST_COPIES: usize = 3;
 
 /// Snapshots that may wait in the actor's mailbox.
 const MAILBOX_MESSAGES: usize = 4;
@@ -81,9 +84,10 @@ pub struct Surroundings {
 pub struct WebSocketClient {
     session: Option<Session>,
     around: Surroundings,
-    /// Number of the last ping, and the pings without a pong, with the time of sending.
+    /// Number of the last ping, and the pings without a pong, with the time of sending and the bytes
+    /// that were sent before.
     pings: u64,
-    on_their_way: VecDeque<(u64, Instant)>,
+    on_their_way: VecDeque<(u64, Instant, Option<Held>)>,
     /// The history and the newest snapshot, while too many are in flight.
     waiting_past: Option<Remember>,
     waiting: Option<Arc<Published>>,
@@ -127,9 +131,10 @@ impl WebSocketClient {
         }
     }
 
-    fn ping(&mut self, ctx: &mut Context<Self>) {
+    fn ping(&mut self, held: Option<Held>, ctx: &mut Context<Self>) {
         self.pings += 1;
-        self.on_their_way.push_back((self.pings, Instant::now()));
+        self.on_their_way
+            .push_back((self.pings, Instant::now(), held));
         let number = Bytes::copy_from_slice(&self.pings.to_be_bytes());
         self.push(Message::Ping(number), ctx);
     }
@@ -150,25 +155,43 @@ impl WebSocketClient {
         }
     }
 
-    fn send_past(&mut self, Remember { past, info }: Remember, ctx: &mut Context<Self>) {
-        if let Some(info) = info {
-            self.meet(&info, ctx);
+    /// Sends what waits, as far as the window and the bytes held allow.
+    fn send_waiting(&mut self, ctx: &mut Context<Self>) {
+        if self.on_their_way.len() < WINDOW
+            && let Some(Remember { past, info }) = self.waiting_past.take()
+        {
+            let Some(held) = self.around.slot.hold(PAST_COPIES * past.len()) else {
+                let reason = "too many long answers are being read; connect again";
+                return self.hang_up(CloseCode::Again, reason, ctx);
+            };
+            if let Some(info) = info {
+                self.meet(&info, ctx);
+            }
+            self.push(Message::Binary(past), ctx);
+            self.ping(Some(held), ctx);
         }
-        self.push(Message::Binary(past), ctx);
-        self.ping(ctx);
+        if self.on_their_way.len() < WINDOW
+            && self.waiting_past.is_none()
+            && let Some(published) = self.waiting.take()
+        {
+            self.send_snapshot(published, ctx);
+        }
     }
 
-    fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
-        self.meet(&published.info, ctx);
+    fn send_snapshot(&mut self, published: Arc<Published>, ctx: &mut Context<Self>) {
         let message = match self.around.wants_compact {
             true => published.compact_message(),
             false => published.message(),
         };
         match message {
-            Ok(bytes) => {
-                self.push(Message::Binary(bytes), ctx);
-                self.ping(ctx);
-            }
+            Ok(bytes) => match self.around.slot.hold(bytes.len()) {
+                Some(held) => {
+                    self.meet(&published.info, ctx);
+                    self.push(Message::Binary(bytes), ctx);
+                    self.ping(Some(held), ctx);
+                }
+                None => self.waiting = Some(published),
+            },
             Err(error) => self.hang_up(CloseCode::Error, &error.to_string(), ctx),
         }
     }
@@ -187,12 +210,12 @@ impl WebSocketClient {
 
     fn look_after(&mut self, ctx: &mut Context<Self>) {
         match self.on_their_way.front() {
-            Some((_, sent)) if sent.elapsed() >= self.around.patience.no_progress => {
+            Some((_, sent, _)) if sent.elapsed() >= self.around.patience.no_progress => {
                 tracing::info!("a dashboard was disconnected: it stopped reading");
                 self.hang_up(CloseCode::Policy, "no progress; connect again", ctx);
             }
             Some(_) => {}
-            None => self.ping(ctx),
+            None => self.ping(None, ctx),
         }
     }
 
@@ -204,20 +227,11 @@ impl WebSocketClient {
         while self
             .on_their_way
             .front()
-            .is_some_and(|(sent, _)| *sent <= number)
+            .is_some_and(|(sent, ..)| *sent <= number)
         {
             self.on_their_way.pop_front();
         }
-        if self.on_their_way.len() < WINDOW
-            && let Some(past) = self.waiting_past.take()
-        {
-            self.send_past(past, ctx);
-        }
-        if self.on_their_way.len() < WINDOW
-            && let Some(published) = self.waiting.take()
-        {
-            self.send_snapshot(&published, ctx);
-        }
+        self.send_waiting(ctx);
     }
 }
 
@@ -233,6 +247,10 @@ impl Actor for WebSocketClient {
         self.around.collector.do_send(Subscribe {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
+            form: match self.around.wants_compact {
+                true => Form::Compact,
+                false => Form::Message,
+            },
             past: self.around.wants_past.then(|| ctx.address().recipient()),
             shutdown: Some(ctx.address().recipient()),
         });
@@ -248,11 +266,10 @@ impl Handler<Deliver> for WebSocketClient {
     type Result = ();
 
     fn handle(&mut self, Deliver(published): Deliver, ctx: &mut Self::Context) {
-        if self.on_their_way.len() < WINDOW && self.waiting_past.is_none() {
-            self.send_snapshot(&published, ctx);
-        } else if self.waiting.replace(published).is_some() {
+        if self.waiting.replace(published).is_some() {
             self.around.drops.count(Sink::WebSocket);
         }
+        self.send_waiting(ctx);
     }
 }
 
@@ -264,11 +281,8 @@ impl Handler<Remember> for WebSocketClient {
         if self.waiting.take().is_some() {
             self.around.drops.count(Sink::WebSocket);
         }
-        if self.on_their_way.len() < WINDOW {
-            self.send_past(remember, ctx);
-        } else {
-            self.waiting_past = Some(remember);
-        }
+        self.waiting_past = Some(remember);
+        self.send_waiting(ctx);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The actor between analyzer and sinks: keeps the latest snapshot and the history, and sends every
 //! new snapshot to all subscribers, none of which can block it.
 //!
-//! It owns the list of subscribers and the count of the snapshots they missed. It never writes to a
-//! socket or a file, and never waits.
+//! It owns the list of subscribers and the count of the snapshots they missed, and a thread, on which
+//! it encodes each snapshot at most once in each form. It never writes to a socket or a file, and never
+//! waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -162,6 +163,17 @@ pub struct Remember {
 #[rtype(result = "()")]
 pub struct Shutdown(pub String);
 
+/// The form of a snapshot that a subscriber sends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// It adds it to totals, or encodes it when it comes to that.
+    Plain,
+    /// As a message.
+    Message,
+    /// As a compact message.
+    Compact,
+}
+
 /// Subscribes to every new snapshot, and requests at once the history (if wanted) and the latest
 /// snapshot, in this order.
 #[derive(Message)]
@@ -171,6 +183,8 @@ pub struct Subscribe {
     pub sink: Sink,
     /// Receiver of snapshots.
     pub updates: Recipient<Deliver>,
+    /// In which form it sends them on.
+    pub form: Form,
     /// Receiver of the history, if wanted.
     pub past: Option<Recipient<Remember>>,
     /// Receiver of the daemon's end, if wanted.
@@ -183,6 +197,7 @@ impl Subscribe {
         Subscribe {
             sink,
             updates,
+            form: Form::Plain,
             past: None,
             shutdown: None,
         }
@@ -240,14 +255,16 @@ pub struct MetricsCollector {
 }
 
 impl MetricsCollector {
-    /// Starts the collector on the current thread, with data that is already kept.
+    /// Starts the collector on a thread of its own, where it encodes for all who want it, with data that is
+    /// already kept.
     pub fn launch(
         kept: CollectorData,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
-    ) -> Addr<MetricsCollector> {
+    ) -> (Arbiter, Addr<MetricsCollector>) {
         let watch = supervisor.watch(Part::MetricsCollector);
-        Self::create(move |ctx| {
+        let arbiter = Arbiter::new();
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             MetricsCollector {
                 kept,
@@ -258,7 +275,8 @@ impl MetricsCollector {
                 drops,
                 watch,
             }
-        })
+        });
+        (arbiter, address)
     }
 
     /// Starts another history if the rows have changed their meaning, as in a recording of several
@@ -325,8 +343,14 @@ impl MetricsCollector {
     }
 }
 
-/// Sends a snapshot without waiting; `false` if the subscriber is gone.
+/// Encodes a snapshot, once for all, and sends it without waiting; `false` if the subscriber is gone.
 fn deliver(subscriber: &Subscribe, published: &Arc<Published>, drops: &SinkDrops) -> bool {
+    // A failure is met again, and told, by who sends it on.
+    let _ = match subscriber.form {
+        Form::Plain => Ok(Bytes::new()),
+        Form::Message => published.message(),
+        Form::Compact => published.compact_message(),
+    };
     match subscriber.updates.try_send(Deliver(published.clone())) {
         Ok(()) => true,
         Err(SendError::Full(_)) => {

@@ -165,9 +165,10 @@ impl Drop for Watch {
             return;
         }
         let part = self.part;
+        // What panics is dropped while the stack unwinds; a panic that was caught before is another's.
         // The thread-local may already be destroyed when the thread itself ends.
-        let panic = LAST_PANIC.try_with(RefCell::take).unwrap_or_default();
-        match panic {
+        let panic = std::thread::panicking().then(|| LAST_PANIC.try_with(RefCell::take));
+        match panic.and_then(Result::ok).flatten() {
             Some(message) => self.report(Failure::Panicked { part, message }),
             None if self.supervisor.ending.load(Ordering::Relaxed) => {}
             None => self.report(Failure::Ended { part }),
@@ -176,8 +177,7 @@ impl Drop for Watch {
 }
 
 thread_local! {
-    /// Message of the last panic on this thread. The runtime catches a panicking actor before it
-    /// drops it, so the drop itself no longer sees the panic.
+    /// Message of the last panic on this thread.
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -260,15 +260,28 @@ mod tests {
         let (supervisor, mut failures) = Supervisor::new();
         let watch = supervisor.watch(Part::TraceAnalyzer);
         let thread = std::thread::spawn(move || {
-            let caught = std::panic::catch_unwind(|| panic!("disk 7 is on fire"));
-            drop(watch);
-            assert!(caught.is_err());
+            let _watch = watch;
+            panic!("disk 7 is on fire");
         });
-        thread.join().expect("the panic was caught");
+        assert!(thread.join().is_err());
         let failure = failures.try_first().expect("the panic was reported");
         assert!(
             failure.to_string().contains("disk 7 is on fire"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn a_part_is_not_blamed_for_a_panic_before_it() {
+        let (supervisor, mut failures) = Supervisor::new();
+        let watch = supervisor.watch(Part::WebSocketClient);
+        let thread = std::thread::spawn(move || {
+            let caught = std::panic::catch_unwind(|| panic!("an answer of an hour ago"));
+            assert!(caught.is_err());
+            drop(watch);
+        });
+        thread.join().expect("the panic was caught");
+        let failure = failures.try_first().expect("the end was reported");
+        assert!(matches!(failure, Failure::Ended { .. }), "{failure}");
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
     let facts = Facts {
-        type_information: Ok(()),
+        programs: Ok(()),
         fentry: Err("not here".to_owned()),
         kprobe: Err("has no kprobes".to_owned()),
         socket_functions: Vec::new(),

@@ -7,6 +7,7 @@ use metrics_common::history::History;
 use metrics_common::{Availability, Info, Snapshot};
 use serde::Serialize;
 
+use crate::figures::visible_json;
 use crate::line::Line;
 use crate::selection::{Complaint, Selection};
 
@@ -144,9 +145,6 @@ pub enum Refusal {
     /// The question is invalid: repeating it does not help.
     #[error(transparent)]
     Wrong(#[from] Complaint),
-    /// Too many requests.
-    #[error("too many queries about the past are queued; try again in some seconds")]
-    Busy,
     /// The answer could not be produced.
     #[error("{0}")]
     Failed(String),
@@ -157,7 +155,8 @@ pub enum Refusal {
 /// # Errors
 /// If it cannot be encoded.
 pub fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
-    serde_json::to_vec(answer).map_err(cannot_write)
+    let json = serde_json::to_vec(answer).map_err(cannot_write)?;
+    Ok(visible_json(json))
 }
 
 fn cannot_write(error: serde_json::Error) -> Refusal {
@@ -299,7 +298,7 @@ impl Object {
         }
         self.text.push(b'}');
         match self.failure {
-            None => Ok(self.text),
+            None => Ok(visible_json(self.text)),
             Some(error) => Err(cannot_write(error)),
         }
     }

@@ -15,7 +15,7 @@ pub const EXIT_CODES: &str = "\
 docs/SYNTH.md has the formats of records, and what is made of each.
 
 Exit codes:
-  0  all went well, records that were passed over included; ended by SIGINT or SIGTERM, too
+  0  all went well, records that were passed over included; ended by a signal, too
   1  the records cannot be read, packets cannot be written or sent, or a record is wrong (--strict)
   2  wrong usage: an unknown option or an impossible value";
 

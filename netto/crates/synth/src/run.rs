@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use netto_questions::figures::plain_lines;
+use netto_sys::ending;
 
 use crate::args::{Mac, SendBy, SynthArgs};
 use crate::intake::Terms;
@@ -39,25 +39,19 @@ const BETWEEN_LOOKS: u64 = 4096;
 /// The records cannot be read, a record is wrong (`--strict`), or packets cannot be written or sent.
 /// What was done before is reported nevertheless.
 pub fn run(args: &SynthArgs) -> anyhow::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // A second one ends what does not end by itself, such as waiting for standard input.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .context("cannot listen for signals")?;
-    }
+    let stop = ending::asked();
     let mut summary = Summary::default();
     let outcome = match (&args.to, &args.pcap) {
         (Some(name), _) => {
             let wire = Wire::open(args, name)?;
             play(args, wire.mtu, &mut summary, |packets, read, summary| {
-                wire.send(args, packets, read, summary, &stop)
+                wire.send(args, packets, read, summary, stop)
             })
         }
         (None, Some(path)) => {
             let mtu = args.mtu.unwrap_or(FILE_MTU);
             play(args, mtu, &mut summary, |packets, read, summary| {
-                write(args, path, packets, read, summary, &stop)
+                write(args, path, packets, read, summary, stop)
             })
         }
         (None, None) => bail!("either --to or --pcap says where packets go"),

@@ -2,13 +2,17 @@
 //!
 //! Only gathers facts; `analysis::plan` draws the conclusions.
 
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr;
+
 use anyhow::{Context, bail};
+use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SOCKET_FILTER, bpf_prog_load};
 
 use super::btf;
 use super::files;
 use super::perf::SamplingEvent;
 use super::sockets;
-use super::system::Roots;
+use super::system::{self, Roots};
 use metrics_common::COMPONENTS;
 use netto_analysis::classify::Classifier;
 use netto_analysis::found::FoundSymbols;
@@ -31,7 +35,15 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
              run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
             type_information.display()
         );
-        return Ok((Facts::without_type_information(lack), None));
+        return Ok((Facts::without_programs(lack), None));
+    }
+    if !has_fetching_atomics() {
+        let lack = format!(
+            "Linux {} has no atomic operations that return the old value, which netto's BPF programs \
+             need; run a kernel from 5.12 on",
+            system::kernel_release()
+        );
+        return Ok((Facts::without_programs(lack), None));
     }
     let names: Vec<&str> = SOCKET_FUNCTIONS
         .iter()
@@ -69,7 +81,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
-        type_information: Ok(()),
+        programs: Ok(()),
         fentry,
         kprobe,
         socket_functions,
@@ -80,6 +92,30 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         is_realtime: roots.is_realtime(),
     };
     Ok((facts, classifier))
+}
+
+/// Whether the kernel knows the youngest instructions of netto's programs, by loading one. `true` if
+/// it refuses the program for another reason, such as lacking privileges: later ones tell that.
+fn has_fetching_atomics() -> bool {
+    // r0 = 0; *(r10 - 8) = r0; r0 = fetch_and_add(r10 - 8, r0); return r0
+    const PROGRAM: [u64; 4] = [0xb7, 0xfff8_0a7b, 0x1_fff8_0adb, 0x95];
+    // SAFETY: an instruction has the size of a word, and no stricter alignment; they live during the
+    // call, and their number is theirs; the texts end with 0; without options libbpf takes its own.
+    let descriptor = unsafe {
+        bpf_prog_load(
+            BPF_PROG_TYPE_SOCKET_FILTER,
+            c"netto_atomics".as_ptr(),
+            c"Dual MIT/GPL".as_ptr(),
+            PROGRAM.as_ptr().cast(),
+            PROGRAM.len() as u64,
+            ptr::null_mut(),
+        )
+    };
+    if descriptor >= 0 {
+        // SAFETY: the descriptor is new, and nothing else owns it.
+        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    }
+    descriptor != -libc::EINVAL
 }
 
 /// Reads the kernel's symbols.

@@ -10,6 +10,8 @@ pub mod arrivals;
 
 use crate::truth_skel::{TruthSkel, TruthSkelBuilder};
 
+pub mod allocations;
+
 netto_sys::skeleton!(truth_skel, "/truth.skel.rs");
 
 /// The attached programs; dropping detaches them.

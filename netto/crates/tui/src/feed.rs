@@ -25,7 +25,7 @@ const MOST_WAITING: usize = 16;
 /// Where a daemon has its newest snapshots as a log.
 const PAST: &str = "/api/v1/dump";
 /// Pause before reconnecting to a daemon.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(500);
 
 /// An event of a feed.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use netto_questions::api::TextView;
-use netto_questions::figures::plain_lines;
+use netto_questions::figures::{plain_lines, visible_json};
 
 use crate::feed::{Event, Feed};
 
@@ -68,7 +68,10 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
             write(format!("{HOME}{text}").as_bytes())?;
         } else if measured_ns >= length_ns {
             return match form {
-                Form::Json => write(&[view.json(info, length_ns)?, vec![b'\n']].concat()),
+                Form::Json => {
+                    let json = visible_json(view.json(info, length_ns)?);
+                    write(&[json, vec![b'\n']].concat())
+                }
                 Form::Live | Form::Once => {
                     write(plain_lines(&view.text(info, length_ns)).as_bytes())
                 }

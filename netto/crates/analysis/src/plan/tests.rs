@@ -8,7 +8,7 @@ mod hosts;
 /// A host where everything works.
 fn perfect() -> Facts {
     Facts {
-        type_information: Ok(()),
+        programs: Ok(()),
         fentry: Ok(()),
         kprobe: Ok(()),
         socket_functions: SOCKET_FUNCTIONS.to_vec(),
@@ -273,7 +273,7 @@ fn kprobes_stand_in_where_fentry_is_refused() {
 
 #[test]
 fn without_btf_there_is_no_plan_by_any_method_but_the_reason() {
-    let facts = Facts::without_type_information("run a kernel built with BTF".to_owned());
+    let facts = Facts::without_programs("run a kernel built with BTF".to_owned());
     for method in [
         RequestedMethod::Auto,
         RequestedMethod::Fentry,
@@ -281,7 +281,7 @@ fn without_btf_there_is_no_plan_by_any_method_but_the_reason() {
         RequestedMethod::Sampling,
     ] {
         let error = Plan::new(&facts, method).unwrap_err();
-        assert!(matches!(error, PlanError::NoTypeInformation(_)), "{error}");
+        assert!(matches!(error, PlanError::NoPrograms(_)), "{error}");
         assert!(error.to_string().contains("built with BTF"), "{error}");
     }
 }

@@ -4,18 +4,17 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use netto_feature::values::in_range;
-use netto_questions::figures::plain_lines;
+use netto_questions::figures::{plain_lines, visible_json};
+use netto_sys::ending::{self, Manner};
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::session::quieten_libbpf;
 use netto_sys::system::{Roots, monotonic_ns};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture;
 use crate::conversations::{self, Conversation, Sort};
@@ -103,6 +102,14 @@ impl FlowsArgs {
         self.table.names().then(start).transpose()
     }
 
+    /// How it ends when it is asked to.
+    pub fn manner(&self) -> Manner {
+        match self.read {
+            Some(_) => Manner::AtOnce,
+            None => Manner::Orderly,
+        }
+    }
+
     fn is_live(&self) -> bool {
         !self.once && !self.json && io::stdout().is_terminal()
     }
@@ -123,7 +130,8 @@ impl FlowsArgs {
             measured.names = names.known(addresses);
         }
         if self.json {
-            return write(&format!("{}\n", measured.json(records)?));
+            let json = visible_json(measured.json(records)?.into_bytes());
+            return write(&(String::from_utf8(json)? + "\n"));
         }
         write(&measured.table(&conversations, self.top, None, records))
     }
@@ -144,10 +152,14 @@ fn write(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     match written {
-        // The reader of a pipe has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        // The reader of a pipe has seen enough, or the terminal has gone, which ends the command.
+        Err(error) if is_unread(&error) => Ok(()),
         written => written.context("cannot write the result"),
     }
+}
+
+fn is_unread(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(libc::EIO)
 }
 
 /// Waits for the end of the export.
@@ -184,11 +196,7 @@ fn from_file(args: &FlowsArgs, path: &Path, mut table: Table) -> anyhow::Result<
 
 fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     quieten_libbpf();
-    let has_ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, has_ended.clone())
-            .context("cannot handle the signals that end it")?;
-    }
+    let has_ended = ending::asked();
     let cpus = libbpf_rs::num_possible_cpus().context("cannot tell the number of CPUs")?;
     let mut exporter = args.exporter()?;
     let mut names = args.names()?;
@@ -229,7 +237,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     let mut interval_begun = begun;
     loop {
         let is_over =
-            pause(&has_ended, interval_begun + INTERVAL) || (!is_live && begun.elapsed() >= limit);
+            pause(has_ended, interval_begun + INTERVAL) || (!is_live && begun.elapsed() >= limit);
         if is_over {
             // Nothing comes after the last emptying of a table.
             collector.detach();

@@ -1,7 +1,9 @@
 //! A flow: its key, what is counted of it, and how both are read from the words of the programs and
-//! the parser (`parse.h`). Pure.
+//! the parser (`netto_sys::packet`). Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netto_sys::packet;
 
 use crate::abi;
 
@@ -10,7 +12,7 @@ const DIRECTIONS: usize = (1 << (abi::FLOWS_CPU_BIT - abi::FLOWS_DIRECTION_BIT))
 /// Bits of the form in a key.
 const FORMS: usize = 3;
 /// Words of a key, which is the begin of a parsed packet.
-pub(crate) const KEY_WORDS: usize = abi::FLOW_PACKET_IP_BYTES;
+pub(crate) const KEY_WORDS: usize = packet::FLOW_PACKET_IP_BYTES;
 
 /// Whether packets come or go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,7 +58,7 @@ pub(crate) enum Frame {
 
 /// A parsed packet, in the words of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Packet(pub [u64; abi::FLOW_PACKET_END]);
+pub(crate) struct Packet(pub [u64; packet::FLOW_PACKET_END]);
 
 fn address(words: [u64; 2]) -> Ipv6Addr {
     let mut bytes = [0; 16];
@@ -69,17 +71,17 @@ impl Key {
     /// The key in the bytes of the table, and the CPU of the entry.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Key, u32)> {
         let mut key: [u64; KEY_WORDS] = words(bytes)?;
-        let cpu = key[abi::FLOW_PACKET_TALK] >> abi::FLOWS_CPU_BIT;
-        key[abi::FLOW_PACKET_TALK] &= (1 << abi::FLOWS_CPU_BIT) - 1;
+        let cpu = key[packet::FLOW_PACKET_TALK] >> abi::FLOWS_CPU_BIT;
+        key[packet::FLOW_PACKET_TALK] &= (1 << abi::FLOWS_CPU_BIT) - 1;
         Some((Key(key), cpu as u32))
     }
 
     fn talk(&self, shift: u32) -> u64 {
-        self.0[abi::FLOW_PACKET_TALK] >> shift
+        self.0[packet::FLOW_PACKET_TALK] >> shift
     }
 
     fn place(&self, shift: u32) -> u64 {
-        self.0[abi::FLOW_PACKET_PLACE] >> shift
+        self.0[packet::FLOW_PACKET_PLACE] >> shift
     }
 
     fn address(&self, at: usize) -> IpAddr {
@@ -93,7 +95,7 @@ impl Key {
 
     /// Version of IP.
     fn version(&self) -> u8 {
-        self.talk(40) as u8 & abi::FLOWS_VERSIONS as u8
+        self.talk(40) as u8 & packet::PACKET_VERSIONS as u8
     }
 
     /// How many bits of its source and of its destination it has, if it is of all flows between
@@ -112,11 +114,11 @@ impl Key {
     }
 
     pub(crate) fn source(&self) -> IpAddr {
-        self.address(abi::FLOW_PACKET_SOURCE)
+        self.address(packet::FLOW_PACKET_SOURCE)
     }
 
     pub(crate) fn destination(&self) -> IpAddr {
-        self.address(abi::FLOW_PACKET_DESTINATION)
+        self.address(packet::FLOW_PACKET_DESTINATION)
     }
 
     pub(crate) fn protocol(&self) -> u8 {
@@ -160,7 +162,7 @@ impl Key {
             Direction::In => abi::FLOWS_IN,
             Direction::Out => abi::FLOWS_OUT,
         };
-        self.0[abi::FLOW_PACKET_TALK] |= (number as u64) << abi::FLOWS_DIRECTION_BIT;
+        self.0[packet::FLOW_PACKET_TALK] |= (number as u64) << abi::FLOWS_DIRECTION_BIT;
         self
     }
 
@@ -172,9 +174,9 @@ impl Key {
             [_, 0] => abi::FLOWS_OF_SOURCE,
             _ => abi::FLOWS_OF_ENDS,
         };
-        let talk = &mut self.0[abi::FLOW_PACKET_TALK];
+        let talk = &mut self.0[packet::FLOW_PACKET_TALK];
         *talk = *talk >> 32 << 32 | (form as u64) << abi::FLOWS_FORM_BIT;
-        for (at, bits) in [abi::FLOW_PACKET_SOURCE, abi::FLOW_PACKET_DESTINATION]
+        for (at, bits) in [packet::FLOW_PACKET_SOURCE, packet::FLOW_PACKET_DESTINATION]
             .into_iter()
             .zip(bits)
         {
@@ -200,8 +202,8 @@ impl Key {
     pub(crate) fn vlans(&self) -> impl Iterator<Item = u16> + use<> {
         let tags = [self.place(32) as u16, self.place(48) as u16];
         let tags = tags.map(usize::from).into_iter();
-        tags.filter(|tag| tag & abi::FLOWS_VLAN != 0)
-            .map(|tag| (tag & (abi::FLOWS_VLAN - 1)) as u16)
+        tags.filter(|tag| tag & packet::PACKET_VLAN != 0)
+            .map(|tag| (tag & (packet::PACKET_VLAN - 1)) as u16)
     }
 }
 
@@ -271,16 +273,16 @@ impl Packet {
 
     /// What this packet alone is of its flow.
     pub(crate) fn counts(&self, at_ns: u64) -> Counts {
-        let ttl = self.word(abi::FLOW_PACKET_TTL) as u8;
+        let ttl = self.word(packet::FLOW_PACKET_TTL) as u8;
         let mut ttls = [0; 4];
         ttls[usize::from(ttl >> 6)] = 1 << (ttl & 63);
         Counts {
             packets: 1,
-            bytes: self.word(abi::FLOW_PACKET_IP_BYTES),
+            bytes: self.word(packet::FLOW_PACKET_IP_BYTES),
             first_ns: at_ns,
             last_ns: at_ns,
-            tcp_flags: self.word(abi::FLOW_PACKET_TCP_FLAGS),
-            dscps: 1 << (self.word(abi::FLOW_PACKET_TOS) >> 2 & 63),
+            tcp_flags: self.word(packet::FLOW_PACKET_TCP_FLAGS),
+            dscps: 1 << (self.word(packet::FLOW_PACKET_TOS) >> 2 & 63),
             ttls,
             cpu_ns: None,
         }
@@ -291,24 +293,24 @@ impl Packet {
         let key = self.key();
         let id = FragmentId {
             ends: [key.source(), key.destination()],
-            id: self.word(abi::FLOW_PACKET_FRAGMENT_ID),
-            place: key.0[abi::FLOW_PACKET_PLACE],
+            id: self.word(packet::FLOW_PACKET_FRAGMENT_ID),
+            place: key.0[packet::FLOW_PACKET_PLACE],
         };
-        match self.word(abi::FLOW_PACKET_FRAGMENT) as usize {
-            abi::FLOWS_FIRST_FRAGMENT => Some((Fragment::First, id)),
-            abi::FLOWS_LATER_FRAGMENT => Some((Fragment::Later, id)),
+        match self.word(packet::FLOW_PACKET_FRAGMENT) as usize {
+            packet::PACKET_FIRST_FRAGMENT => Some((Fragment::First, id)),
+            packet::PACKET_LATER_FRAGMENT => Some((Fragment::Later, id)),
             _ => None,
         }
     }
 
     /// Ports and protocol, which later fragments have from the first.
     pub(crate) fn talk(&self) -> u64 {
-        self.word(abi::FLOW_PACKET_TALK)
+        self.word(packet::FLOW_PACKET_TALK)
     }
 
     /// Sets them.
     pub(crate) fn set_talk(&mut self, talk: u64) {
-        self.0[abi::FLOW_PACKET_TALK] = talk;
+        self.0[packet::FLOW_PACKET_TALK] = talk;
     }
 }
 

@@ -6,7 +6,8 @@
  * until no program uses the first any more, and empties that one.
  */
 #include "kernel.h"
-#include "parse.h"
+#include "flows_abi.h"
+#include "packet.h"
 
 #define XDP_PASS 2
 #define TCX_NEXT -1
@@ -203,7 +204,7 @@ static __always_inline __u32 flows_class(const struct netto_flow_packet *packet)
 
 	mixed = (mixed ^ packet->source[1]) * 0x9e3779b97f4a7c15ULL;
 	mixed = (mixed ^ mixed >> 29 ^ packet->destination[1]) * 0xbf58476d1ce4e5b9ULL;
-	mixed = (mixed ^ mixed >> 32 ^ (packet->talk & FLOWS_OF_FIRST_FRAGMENT)) *
+	mixed = (mixed ^ mixed >> 32 ^ (packet->talk & PACKET_PORTS_AND_PROTOCOL)) *
 		0x94d049bb133111ebULL;
 	return mixed >> 56;
 }
@@ -223,7 +224,7 @@ static __always_inline void flows_mask(__u64 *address, bool is_ipv4)
 static __always_inline void flows_clear(__u64 *address, bool is_ipv4)
 {
 	address[0] = 0;
-	address[1] = is_ipv4 ? FLOWS_MAPPED : 0;
+	address[1] = is_ipv4 ? PACKET_MAPPED : 0;
 }
 
 /*
@@ -242,7 +243,7 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 	if (!control || !packet)
 		return false;
 	class = flows_class(packet);
-	is_ipv4 = (packet->talk >> 40 & NETTO_FLOWS_VERSIONS) == 4;
+	is_ipv4 = (packet->talk >> 40 & NETTO_PACKET_VERSIONS) == 4;
 	packet->talk &= ~0xffffffffULL;
 	flows_mask(packet->source, is_ipv4);
 	__builtin_memcpy(prefix, packet->source, sizeof(prefix));
@@ -281,20 +282,31 @@ static __noinline bool flows_aggregate(struct netto_flows_control *control,
 	return false;
 }
 
+static __always_inline void flows_fragment(const struct netto_flow_packet *packet,
+					   struct netto_flow_fragment *fragment)
+{
+	fragment->source[0] = packet->source[0];
+	fragment->source[1] = packet->source[1];
+	fragment->destination[0] = packet->destination[0];
+	fragment->destination[1] = packet->destination[1];
+	fragment->id = packet->fragment_id;
+	fragment->place = packet->place;
+}
+
 /* Gives later fragments the ports of the first. */
 static __always_inline void flows_join(struct netto_flow_packet *packet)
 {
 	struct netto_flow_fragment fragment;
-	__u64 talk = packet->talk & FLOWS_OF_FIRST_FRAGMENT, *first;
+	__u64 talk = packet->talk & PACKET_PORTS_AND_PROTOCOL, *first;
 
 	flows_fragment(packet, &fragment);
-	if (packet->fragment == NETTO_FLOWS_FIRST_FRAGMENT) {
+	if (packet->fragment == NETTO_PACKET_FIRST_FRAGMENT) {
 		bpf_map_update_elem(&flows_fragments, &fragment, &talk, 0);
 		return;
 	}
 	first = bpf_map_lookup_elem(&flows_fragments, &fragment);
 	if (first)
-		packet->talk = (packet->talk & ~FLOWS_OF_FIRST_FRAGMENT) | *first;
+		packet->talk = (packet->talk & ~PACKET_PORTS_AND_PROTOCOL) | *first;
 }
 
 static __always_inline void flows_see(int outcome, struct netto_flow_packet *packet, __u32 interface,
@@ -315,11 +327,11 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 	totals = bpf_map_lookup_elem(&flows_totals, &set);
 	if (!totals)
 		return;
-	if (outcome == NETTO_FLOWS_MALFORMED) {
+	if (outcome == NETTO_PACKET_MALFORMED) {
 		flows_add(&totals->malformed_packets, &totals->malformed_bytes, 1, frame_bytes);
 		return;
 	}
-	if (outcome == NETTO_FLOWS_OTHER) {
+	if (outcome == NETTO_PACKET_OTHER) {
 		flows_add(&totals->other_packets, &totals->other_bytes, 1, frame_bytes);
 		return;
 	}
@@ -347,12 +359,12 @@ static __always_inline void flows_see(int outcome, struct netto_flow_packet *pac
 static __always_inline int flows_within_at(const __u8 *at, const __u8 *end, __u32 offset, __u32 left,
 					   struct netto_flow_packet *packet)
 {
-	struct flows_cursor cursor = { .at = at, .end = end, .left = left };
+	struct packet_cursor cursor = { .at = at, .end = end, .left = left };
 
 	if (!packet || offset > FLOWS_FURTHEST)
-		return NETTO_FLOWS_PARSED;
+		return NETTO_PACKET_PARSED;
 	cursor.at += offset;
-	return flows_within(&cursor, packet);
+	return packet_within(&cursor, packet);
 }
 
 /*
@@ -380,11 +392,11 @@ int netto_flows_xdp(struct xdp_md *context)
 {
 	const __u8 *at = (void *)(long)context->data, *end = (void *)(long)context->data_end;
 	__u32 bytes = end - at;
-	struct flows_cursor cursor = { .at = at, .end = end, .left = bytes };
+	struct packet_cursor cursor = { .at = at, .end = end, .left = bytes };
 	struct netto_flow_packet packet;
-	int outcome = flows_parse(&cursor, 0, &packet);
+	int outcome = packet_parse(&cursor, 0, &packet);
 
-	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+	if (netto_flows_inner && outcome == NETTO_PACKET_PARSED)
 		outcome = netto_flows_within_xdp(context, cursor.at - at, cursor.left, &packet);
 	flows_see(outcome, &packet, context->ingress_ifindex, NETTO_FLOWS_IN, bytes, 1);
 	return XDP_PASS;
@@ -393,14 +405,14 @@ int netto_flows_xdp(struct xdp_md *context)
 static __noinline int flows_parse_skb(struct __sk_buff *skb, struct netto_flow_packet *packet)
 {
 	const __u8 *at = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct flows_cursor cursor = { .at = at, .end = end, .left = skb->len };
-	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_FLOWS_VLAN : 0;
+	struct packet_cursor cursor = { .at = at, .end = end, .left = skb->len };
+	__u32 tag = skb->vlan_present ? (skb->vlan_tci & 0xfff) | NETTO_PACKET_VLAN : 0;
 	int outcome;
 
 	if (!packet)
-		return NETTO_FLOWS_MALFORMED;
-	outcome = flows_parse(&cursor, tag, packet);
-	if (netto_flows_inner && outcome == NETTO_FLOWS_PARSED)
+		return NETTO_PACKET_MALFORMED;
+	outcome = packet_parse(&cursor, tag, packet);
+	if (netto_flows_inner && outcome == NETTO_PACKET_PARSED)
 		outcome = netto_flows_within_skb(skb, cursor.at - at, cursor.left, packet);
 	return outcome;
 }
@@ -412,11 +424,11 @@ static __always_inline int flows_at_tcx(struct __sk_buff *skb, __u64 direction)
 	int outcome = flows_parse_skb(skb, &packet);
 
 	/* Headers that lie in pages are moved to where they can be read, as the stack does later. */
-	if (outcome == NETTO_FLOWS_MALFORMED && skb->data_end - skb->data < bytes) {
+	if (outcome == NETTO_PACKET_MALFORMED && skb->data_end - skb->data < bytes) {
 		bpf_skb_pull_data(skb, bytes < FLOWS_PULLED ? bytes : FLOWS_PULLED);
 		outcome = flows_parse_skb(skb, &packet);
 	}
-	if (size && outcome == NETTO_FLOWS_PARSED) {
+	if (size && outcome == NETTO_PACKET_PARSED) {
 		segments = skb->gso_segs;
 		if (!segments && packet.ip_bytes > packet.header_bytes)
 			segments = (packet.ip_bytes - packet.header_bytes + size - 1) / size;

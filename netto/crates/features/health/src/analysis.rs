@@ -5,6 +5,7 @@ pub(crate) mod devices;
 pub(crate) mod figures;
 pub(crate) mod follow;
 pub(crate) mod groups;
+pub(crate) mod places;
 pub(crate) mod pressure;
 pub(crate) mod score;
 pub(crate) mod smart;

@@ -4,8 +4,9 @@
  *
  * A request is met when the device gets it and when it is done; its own time of being made gives the
  * rest. Each CPU counts in a record of its own; additions are atomic, because an interrupt may complete
- * a request in the middle of a program. Devices have slots, which are claimed when one is first met. So
- * have control groups, in each CPU's record; user space frees those of groups that read no more.
+ * a request in the middle of a program. User space gives slots to devices; programs only look for them.
+ * Control groups have places in each CPU's record, which programs claim; user space frees those of groups
+ * that read no more.
  */
 #include "kernel.h"
 #include "health_abi.h"
@@ -101,7 +102,7 @@ static __always_inline struct netto_health *netto_health_own(void)
 	return bpf_map_lookup_elem(&netto_health_counts, &cpu);
 }
 
-/* The slot of a device, which is claimed if it has none; NO_SLOT if all are taken. */
+/* The slot of a device; NO_SLOT if it has none. */
 static __always_inline __u32 netto_health_slot(__u64 device)
 {
 	__u32 zero = 0;
@@ -109,14 +110,9 @@ static __always_inline __u32 netto_health_slot(__u64 device)
 
 	if (!all || !device)
 		return NO_SLOT;
-	for (__u32 slot = 0; slot < NETTO_HEALTH_DEVICES; slot++) {
-		__u64 there = all->device[slot];
-
-		if (!there)
-			there = __sync_val_compare_and_swap(&all->device[slot], 0, device);
-		if (!there || there == device)
+	for (__u32 slot = 0; slot < NETTO_HEALTH_DEVICES; slot++)
+		if (all->device[slot] == device)
 			return slot;
-	}
 	return NO_SLOT;
 }
 

@@ -14,6 +14,7 @@ use netto_sys::skeleton;
 use crate::abi;
 use crate::analysis::devices::{Number, Timings};
 use crate::analysis::groups::Reads;
+use crate::analysis::places::Places;
 use crate::health_skel::{HealthSkel, HealthSkelBuilder};
 
 pub(crate) mod devices;
@@ -181,6 +182,13 @@ impl Probes {
             timings: Timings::of(&slots.collect::<Vec<_>>(), &sums),
             groups,
             other_reads,
+        }
+    }
+
+    /// Gives the slots to these devices.
+    pub(crate) fn place(&self, places: &Places) {
+        for (slot, number) in self.slots.element(0).iter().zip(places.numbers()) {
+            slot.store(number, Relaxed);
         }
     }
 }

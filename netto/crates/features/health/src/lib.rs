@@ -20,9 +20,10 @@ use netto_platform::{Platform, Tick};
 use netto_sys::privileges::Capability;
 
 use self::agent::{Agent, Answers};
-use self::analysis::devices::{Follower as DeviceFollower, Timings, parse};
+use self::analysis::devices::{Follower as DeviceFollower, Listed, Timings, parse};
 use self::analysis::follow::Follower;
 use self::analysis::groups::largest;
+use self::analysis::places::{Places, Wanted};
 use self::analysis::pressure::{Totals, since};
 use self::api::Orca;
 use self::kernel::devices::Devices;
@@ -58,6 +59,8 @@ pub const FEATURE: Feature = Feature {
 };
 
 const NAME: &str = "health";
+/// The topic of a note.
+const PLACES: &str = "health places";
 
 /// Its probes.
 const GROUP: ProbeGroup = ProbeGroup {
@@ -83,6 +86,8 @@ struct Watcher {
     refused: Vec<MissingFigure>,
     files: Files,
     devices: Devices,
+    /// Of the programs' records.
+    places: Places,
     statistics: DeviceFollower,
     pressure: HashMap<&'static str, Totals>,
     /// Lookups per nanosecond in the newest time in which they were counted.
@@ -141,8 +146,9 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
     });
     platform.tell(NAME, note);
     let roots = &platform.roots;
-    Ok(Box::new(Watcher {
+    let mut watcher = Watcher {
         devices: Devices::new(roots, &request.devices),
+        places: Places::default(),
         request,
         probes,
         refused,
@@ -162,7 +168,14 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         drive_readings: Background::new("drives", drives::EVERY_NS),
         drives: drives::Reading::default(),
         agent,
-    }))
+    };
+    // Devices that are there are timed from the first interval on.
+    if let Ok(text) = watcher.files.disks() {
+        let listed = parse(&text);
+        watcher.devices.learn(&listed);
+        watcher.place(&listed, None);
+    }
+    Ok(Box::new(watcher))
 }
 
 /// What probes have met in an interval; nothing of it is known while there are none.
@@ -209,6 +222,32 @@ impl Watcher {
             lookups: is_known.then_some(lookups),
             groups,
         }
+    }
+
+    /// Gives devices the places of the programs' records. Returns how many want one and have none.
+    fn place(&mut self, listed: &[Listed], timings: Option<&Timings>) -> usize {
+        let Some((probes, _)) = &self.probes else {
+            return 0;
+        };
+        let mut wanted = Vec::new();
+        for own in listed {
+            if !self.devices.is_wanted(own) {
+                continue;
+            }
+            let is_active = match timings.map(|all| all.devices.get(&own.number)) {
+                // Of one that is wanted for its files alone nothing is known until it has a place.
+                Some(None) if self.devices.class(own).is_none() => true,
+                Some(Some(counted)) if counted.lookups > 0 => true,
+                _ => self.statistics.is_active(own),
+            };
+            wanted.push(Wanted {
+                number: own.number,
+                is_active,
+            });
+        }
+        let without = self.places.arrange(&wanted);
+        probes.place(&self.places);
+        without.len()
     }
 
     /// Takes what was read on other threads, and has it read again when it is time.
@@ -275,9 +314,29 @@ impl Instrument for Watcher {
                 lacks.extend(
                     absent.map(|name| missing("block", format!("there is no device {name}"))),
                 );
+                let without_place = self.place(&listed, probed.timings.as_ref());
                 let devices = &self.devices;
-                self.statistics
-                    .advance(&listed, probed.timings.as_ref(), |own| devices.class(own))
+                let devices = self
+                    .statistics
+                    .advance(&listed, probed.timings.as_ref(), |own| devices.class(own));
+                let note = (without_place > 0).then(|| {
+                    let untimed = self.statistics.untimed_requests;
+                    format!(
+                        "{without_place} devices have no place among the {} that are told apart: {untimed} \
+                         of their requests were not timed",
+                        abi::HEALTH_DEVICES
+                    )
+                });
+                lacks.extend(note.map(|reason| missing("service_time", reason)));
+                let note = (without_place > 0).then(|| {
+                    format!(
+                        "Requests of some block devices are not timed, and reads of files on them not \
+                         counted: more than {} devices are in use.",
+                        abi::HEALTH_DEVICES
+                    )
+                });
+                tick.platform.tell_quietly(PLACES, note);
+                devices
             }
             Err(reason) => {
                 lacks.push(missing("block", reason));

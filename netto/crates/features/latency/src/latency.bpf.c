@@ -10,6 +10,20 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* Before 5.17, where sockets have no sk_rx_dst_ifindex. */
+struct inet_sock {
+	int rx_dst_ifindex;
+};
+
+/* Since 7.1. */
+struct scm_timestamping_internal___of_nanoseconds {
+	__s64 ts[3];
+};
+
+#pragma clang attribute pop
+
 /* A packet that has not met its socket yet. */
 static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 {
@@ -296,7 +310,10 @@ static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
 	struct netto_packet packet = { .stamp = stamp, .sk = sk };
 	struct netto_latency *own = netto_own_latency();
 
-	packet.ifindex = sk->sk_rx_dst_ifindex;
+	if (bpf_core_field_exists(sk->sk_rx_dst_ifindex))
+		packet.ifindex = sk->sk_rx_dst_ifindex;
+	else if (bpf_core_field_exists(((struct inet_sock *)sk)->rx_dst_ifindex))
+		bpf_core_read(&packet.ifindex, sizeof(packet.ifindex), &((struct inet_sock *)sk)->rx_dst_ifindex);
 	/* What was read last. */
 	if (!stamp || !own || netto_may_have_been_blocked(own, &packet, 1))
 		return 0;
@@ -307,8 +324,13 @@ static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
 SEC("fentry/tcp_recv_timestamp")
 int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping_internal *stamps)
 {
-	__u64 stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
+	struct scm_timestamping_internal___of_nanoseconds *since = (void *)stamps;
+	__u64 stamp = 0;
 
+	if (bpf_core_field_exists(since->ts[0]))
+		stamp = since->ts[0];
+	else if (bpf_core_field_exists(stamps->ts[0].tv_sec) && bpf_core_field_exists(stamps->ts[0].tv_nsec))
+		stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
 	return netto_is_chosen(stamp) ? netto_segment_read(sk, stamp) : 0;
 }
 

@@ -60,7 +60,7 @@ int netto_arrives(struct __sk_buff *skb)
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 1;
-	netto_look_into(at, end, (struct netto_ends *)tag->last_ends);
+	netto_look_into(at, end, skb->len, skb->protocol, (struct netto_ends *)tag->last_ends);
 	number = netto_meet(tag, worker, (__u64)skb->sk, 0, 0, 0);
 	if (number)
 		netto_answer_with_last(tag, number);

@@ -220,6 +220,13 @@ static __always_inline void netto_answer_sender(__u64 worker, struct sk_buff *sk
 		return;
 	NETTO_WRITE_ONCE(tag->sending, 0);
 	netto_look_into_skb(skb, &met.ends);
+	if (!met.ends.talk) {
+		/* Not `skb->sk`, in which the verifier would forbid these reads. */
+		struct sock *sk = BPF_CORE_READ(skb, sk);
+
+		if (sk)
+			netto_ends_of_socket(sk, &met.ends);
+	}
 	netto_answer(number, &met);
 }
 

@@ -7,23 +7,23 @@ use std::task::{Context, Poll, ready};
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::web::Bytes;
 
-use super::{RequestPermit, SLICE_BYTES};
+use super::{Held, RequestPermit, SLICE_BYTES};
 
-/// A body in slices; when it has been sent, the request's turn ends.
-#[derive(Debug)]
+/// A body in slices; when it has been sent, the request's turn ends, and its bytes are free.
 pub struct Guarded {
     inner: BoxBody,
     rest: Bytes,
-    /// `None` only for a request that did not pass admission.
-    _turn: Option<RequestPermit>,
+    _held: Option<Held>,
+    _turn: RequestPermit,
 }
 
 impl Guarded {
     /// Guards a body.
-    pub fn new(inner: BoxBody, turn: Option<RequestPermit>) -> Self {
+    pub fn new(inner: BoxBody, held: Option<Held>, turn: RequestPermit) -> Self {
         Guarded {
             inner,
             rest: Bytes::new(),
+            _held: held,
             _turn: turn,
         }
     }
@@ -57,11 +57,15 @@ mod tests {
     use futures_util::future::poll_fn;
 
     use super::*;
+    use crate::admission::RequestBody;
+    use crate::admission::visitor::tests::admitted;
 
     #[actix_web::test]
     async fn a_body_comes_whole_and_in_slices() {
+        let slot = admitted(1);
+        let turn = RequestPermit::new(slot.connection().clone(), RequestBody::None);
         let whole: Vec<u8> = (0..100_000).map(|at| at as u8).collect();
-        let mut body = Guarded::new(BoxBody::new(whole.clone()), None);
+        let mut body = Guarded::new(BoxBody::new(whole.clone()), None, turn);
         assert_eq!(body.size(), BodySize::Sized(100_000));
         let mut seen = Vec::new();
         while let Some(slice) = poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {

@@ -1,69 +1,40 @@
 //! The state of one connection, shared by all code that handles it: its peer, its phase, and
 //! whether it must close.
 //!
-//! It holds decisions made elsewhere and wakes the connection's task; `slots` decides which
+//! It holds decisions made elsewhere and wakes the connection's task; `accounts` decides which
 //! connection must close.
 
 use std::cell::{Cell, RefCell};
-use std::net::{IpAddr, Ipv6Addr};
 use std::task::Waker;
 use std::time::Instant;
 
+use super::accounts::{Peer, Standing};
 use super::gate::Gate;
 
-/// The budget that its slot belongs to.
+/// The phase of a connection; all but the last are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    Unauthenticated,
-    Active,
-    Dashboard,
-}
-
-/// The phase of a connection, in the order of eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// No request is pending: the connection is new, or kept alive.
-    Waiting,
+    Idle,
     /// The client does not read its response.
     Stalled,
+    /// The request waits for its turn.
+    Queued,
     /// A request is being answered.
     Working,
-}
-
-/// The unit of fairness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Peer {
-    /// A user of this host, whichever of its addresses is used.
-    User(u32),
-    /// An IPv4 address, or an IPv6 network, since an IPv6 host has many addresses.
-    Network(u128),
-}
-
-impl Peer {
-    /// Who is at this address; `user` is known of the host's own users only.
-    pub fn new(address: IpAddr, user: Option<u32>) -> Peer {
-        if let Some(user) = user {
-            return Peer::User(user);
-        }
-        Peer::Network(match address.to_canonical() {
-            // All of 127.0.0.0/8 is this host.
-            IpAddr::V4(address) if address.is_loopback() => u128::from(Ipv6Addr::LOCALHOST),
-            IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
-            IpAddr::V6(Ipv6Addr::LOCALHOST) => u128::from(Ipv6Addr::LOCALHOST),
-            IpAddr::V6(address) => u128::from(address) >> 64 << 64,
-        })
-    }
 }
 
 /// The shared state of one connection.
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) id: u64,
     pub(super) peer: Peer,
-    pub(super) class: Cell<Class>,
+    pub(super) standing: Cell<Standing>,
     pub(super) phase: Cell<Phase>,
     pub(super) since: Cell<Instant>,
     is_evicted: Cell<bool>,
+    /// Whether it has to be known that the client has hung up, and whether it has.
+    pub(super) is_watched: Cell<bool>,
+    pub(super) has_hung_up: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The state of the request gate.
     pub(super) gate: Cell<Gate>,
@@ -71,20 +42,21 @@ pub struct Connection {
 
 impl Connection {
     /// The state of a new connection.
-    pub(super) fn new(id: u64, peer: Peer) -> Connection {
+    pub(super) fn new(peer: Peer, standing: Standing) -> Connection {
         Connection {
-            id,
             peer,
-            class: Cell::new(Class::Unauthenticated),
-            phase: Cell::new(Phase::Waiting),
+            standing: Cell::new(standing),
+            phase: Cell::new(Phase::Idle),
             since: Cell::new(Instant::now()),
             is_evicted: Cell::new(false),
+            is_watched: Cell::new(false),
+            has_hung_up: Cell::new(false),
             waker: RefCell::default(),
             gate: Cell::default(),
         }
     }
 
-    /// Whether the slot was given to another connection.
+    /// Whether what it held was given to another connection.
     pub fn is_evicted(&self) -> bool {
         self.is_evicted.get()
     }
@@ -109,6 +81,11 @@ impl Connection {
         if self.phase.replace(phase) != phase {
             self.since.set(Instant::now());
         }
+    }
+
+    /// Since when it waits, if it does.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        (self.phase.get() != Phase::Working).then(|| self.since.get())
     }
 
     /// Lets all bytes through until the request's turn ends.

@@ -2,36 +2,26 @@
 //! flight.
 //!
 //! It stands between the socket and the HTTP library, which alone would read as much as a client
-//! sends and buffer as much as it answers. `slots` assigns connection slots, `connection` holds
-//! the state of each connection, `request_gate` passes one request at a time, `progress` closes
-//! connections that read too slowly, `body` sends responses in slices, `response_budget` shares the
-//! memory of long ones, `leftovers` returns memory. None of it knows a route or a snapshot.
+//! sends and buffer as much as it answers. `accounts` decides what each client may take, `visitor`
+//! applies that, `connection` holds the state of each connection, `request_gate` passes one request
+//! at a time, `progress` closes connections that read too slowly, `body` sends responses in slices,
+//! `leftovers` returns memory. None of it knows a route or a snapshot.
 
+mod accounts;
 mod body;
 mod connection;
 mod gate;
 mod leftovers;
 mod progress;
 mod request_gate;
-mod response_budget;
-mod slots;
+pub(crate) mod visitor;
 
+pub use accounts::{ACTIVE, CLOSING, Peer, UNAUTHENTICATED, most_bytes};
 pub use body::Guarded;
-pub use connection::{Connection, Peer};
+pub use connection::Connection;
 pub use leftovers::Leftovers;
 pub use request_gate::{Io, RequestBody, RequestGate, RequestPermit};
-pub use response_budget::{BudgetShare, BudgetedBody};
-pub use slots::{Dashboard, Limits, Slot, Slots, Visitor};
-
-/// Slots for unauthenticated connections: new ones, and those whose requests were refused.
-pub const UNAUTHENTICATED: usize = 64;
-
-/// Slots for active connections, which got a successful response and are not dashboards: scrapers,
-/// scripts, browsers loading the page.
-pub const ACTIVE: usize = 32;
-
-/// Connections that may be closing, beyond those that hold a slot.
-pub const CLOSING: usize = 64;
+pub use visitor::{Accounts, Dashboard, Held, Limits, Slot, Visitor, Work};
 
 /// Longest head of a request, in bytes.
 pub const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -44,10 +34,14 @@ pub const SLICE_BYTES: usize = 16 << 10;
 const MAX_DRAINED_BYTES: usize = 256 << 10;
 
 /// Most memory that one connection takes in admission and the HTTP library, in bytes, without the
-/// response itself (responses are shared, see `docs/SECURITY.md`): a head in two buffers that grow
+/// response itself (see [`most_bytes`]): a head in two buffers that grow
 /// by doubling, its parsed form, the write buffer, the tasks and, with TLS, the session and its
 /// records.
 pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (128 << 10);
+
+/// Sizes of a socket's buffers, bytes; the kernel takes up to twice as much to receive, and three times to
+/// send.
+pub const SOCKET_BYTES: usize = 64 << 10;
 
 /// Most memory, in bytes, of all connections other than dashboards.
 pub const ADMISSION_BYTES: usize = (UNAUTHENTICATED + ACTIVE + CLOSING) * CONNECTION_BYTES;

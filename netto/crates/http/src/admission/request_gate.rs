@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::connection::{Connection, Phase};
 use super::gate::Gate;
 use super::progress::Progress;
-use super::slots::Slot;
+use super::visitor::Slot;
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.
@@ -40,7 +40,7 @@ pub struct RequestGate {
 }
 
 impl RequestGate {
-    /// Guards a connection that holds a slot; closes it when its peer keeps writes waiting for
+    /// Guards a connection that holds a place; closes it when its peer keeps writes waiting for
     /// longer than `patience` without taking enough.
     pub fn new(io: Box<dyn Io>, slot: Slot, patience: Duration) -> Self {
         RequestGate {
@@ -54,7 +54,7 @@ impl RequestGate {
         }
     }
 
-    /// The connection's slot.
+    /// The connection's place.
     pub fn slot(&self) -> &Slot {
         &self.slot
     }
@@ -84,19 +84,15 @@ impl RequestGate {
     /// Discards received bytes, up to a limit: closing a connection with unread data resets it, and
     /// the client may not see the reason.
     fn discard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let mut left = MAX_DRAINED_BYTES;
         let mut chunk = [0; 4096];
-        loop {
+        for _ in 0..MAX_DRAINED_BYTES / chunk.len() {
             let mut buffer = ReadBuf::new(&mut chunk);
-            let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(cx, &mut buffer) else {
-                return Ok(());
-            };
-            read?;
-            left = left.saturating_sub(buffer.filled().len());
-            if left == 0 || buffer.filled().is_empty() {
-                return Ok(());
+            let read = Pin::new(&mut self.io).poll_read(cx, &mut buffer)?;
+            if read.is_pending() || buffer.filled().is_empty() {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Reads until a head is complete.
@@ -116,20 +112,32 @@ impl RequestGate {
                 return Poll::Ready(Ok(Head::Whole(end)));
             }
             self.searched = self.received.len().saturating_sub(2);
-            let room = MAX_HEAD_BYTES - self.received.len();
-            if room == 0 {
+            if self.received.len() == MAX_HEAD_BYTES {
                 self.discard(cx)?;
                 return Poll::Ready(Ok(Head::TooLong));
             }
-            let mut chunk = [0; 4096];
-            let size = room.min(chunk.len());
-            let mut buffer = ReadBuf::new(&mut chunk[..size]);
-            ready!(Pin::new(&mut self.io).poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
+            if !ready!(self.poll_more(cx))? {
                 return Poll::Ready(Ok(Head::None));
             }
-            self.received.extend_from_slice(buffer.filled());
         }
+    }
+
+    /// Receives some more; `false` if the client sends nothing more, or there is no room for it.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut chunk = [0; 4096];
+        let size = chunk.len().min(MAX_HEAD_BYTES - self.received.len());
+        let mut buffer = ReadBuf::new(&mut chunk[..size]);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut buffer))?;
+        self.received.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(!buffer.filled().is_empty()))
+    }
+
+    /// Reads ahead, so that it is noticed when the client closes its end. One that sends more than
+    /// a head meanwhile is taken for gone.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while ready!(self.poll_more(cx))? {}
+        self.slot.connection().has_hung_up.set(true);
+        Poll::Pending
     }
 }
 
@@ -176,7 +184,7 @@ impl AsyncRead for RequestGate {
         match connection.gate.get() {
             // The next request waits until the previous response is being sent.
             Gate::Head if !this.is_stalled => {
-                connection.enter(Phase::Waiting);
+                connection.enter(Phase::Idle);
                 match ready!(this.poll_head(cx))? {
                     Head::Whole(length) => this.admitted = length,
                     Head::None => return Poll::Ready(Ok(())),
@@ -192,6 +200,7 @@ impl AsyncRead for RequestGate {
             }
             Gate::Head => Poll::Pending,
             Gate::Shut if this.let_through(out) => Poll::Ready(Ok(())),
+            Gate::Shut if connection.is_watched.get() => this.poll_end(cx),
             Gate::Shut => Poll::Pending,
             Gate::Open => {
                 this.admitted = this.received.len();

@@ -3,16 +3,18 @@
 //!
 //! The subject of a request does not matter here.
 
+use std::future::{Ready, ready};
+
 use actix_web::body::{BoxBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
 
 use super::State;
-use super::responses::text;
-use crate::admission::{Guarded, RequestBody, RequestPermit, Visitor};
+use super::responses::{full, text};
+use crate::admission::{Guarded, Held, RequestBody, RequestPermit, SLICE_BYTES, Visitor};
 use crate::auth::Verdict;
 
 /// The page runs WebAssembly, sets styles on SVG, and talks to its own host.
@@ -30,22 +32,19 @@ pub(super) async fn admit(
         .app_data::<Data<State>>()
         .cloned()
         .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
-    let visitor = request.conn_data::<Visitor>().cloned();
-    let turn = visitor.as_ref().map(|visitor| {
-        RequestPermit::new(
-            visitor.connection().clone(),
-            announced_body(request.headers()),
-        )
-    });
+    let visitor = Visitor::extract(request.request()).await?;
+    let turn = RequestPermit::new(
+        visitor.connection().clone(),
+        announced_body(request.headers()),
+    );
     state.wiring.kept.attention.ask();
-    let mut response = match refusal(&state, request.request()).await {
+    let response = match refusal(&state, request.request(), &visitor).await {
         Some(response) => request.into_response(response),
         None => next.call(request).await?.map_into_boxed_body(),
     };
-    if let Some(visitor) = visitor
-        && !response.status().is_client_error()
-        && !response.status().is_server_error()
-    {
+    let (mut response, held) = held(response, &visitor);
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
         visitor.mark_active();
     }
     let headers = response.headers_mut();
@@ -60,7 +59,41 @@ pub(super) async fn admit(
     for (name, value) in &state.web.current().headers {
         headers.insert(name.clone(), value.clone());
     }
-    Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, turn))))
+    Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, held, turn))))
+}
+
+impl FromRequest for Visitor {
+    type Error = actix_web::Error;
+    type Future = Ready<Result<Visitor, actix_web::Error>>;
+
+    /// The connection that a request came by.
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let visitor = request.conn_data::<Visitor>().cloned();
+        ready(visitor.ok_or_else(|| actix_web::error::ErrorInternalServerError("no connection")))
+    }
+}
+
+/// The response with the bytes of its body held, or a refusal if there is no room for them. What is
+/// made while it is read holds its bytes itself.
+fn held(
+    response: ServiceResponse<BoxBody>,
+    visitor: &Visitor,
+) -> (ServiceResponse<BoxBody>, Option<Held>) {
+    let mut bytes = None;
+    let response = response.map_body(|_, body| match body.try_into_bytes() {
+        Ok(whole) => {
+            bytes = Some(whole.clone());
+            BoxBody::new(whole)
+        }
+        Err(body) => body,
+    });
+    match bytes.filter(|bytes| bytes.len() > SLICE_BYTES) {
+        None => (response, None),
+        Some(bytes) => match visitor.hold(&bytes) {
+            None => (response.into_response(full()), None),
+            held => (response, held),
+        },
+    }
 }
 
 /// The body that a request announces.
@@ -115,7 +148,7 @@ pub(super) fn host(headers: &header::HeaderMap) -> &str {
 }
 
 /// The response to a refused request; `None` if it may pass.
-async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
+async fn refusal(state: &State, request: &HttpRequest, visitor: &Visitor) -> Option<HttpResponse> {
     if !state.wiring.hosts.accepts_host(host(request.headers())) {
         return Some(text(
             StatusCode::MISDIRECTED_REQUEST,
@@ -124,9 +157,8 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     }
     let verdict = match &state.web.current().auth {
         Some(auth) => {
-            let from = request.conn_data::<Visitor>().map(Visitor::peer);
-            auth.check(request.headers().get(header::AUTHORIZATION), from)
-                .await
+            let authorization = request.headers().get(header::AUTHORIZATION);
+            auth.check(authorization, visitor).await
         }
         None => Verdict::Accepted,
     };
@@ -140,9 +172,5 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
             );
             Some(response)
         }
-        Verdict::Busy => Some(text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many passwords to check at once; try again later",
-        )),
     }
 }

@@ -7,15 +7,15 @@
 
 use std::time::{Duration, Instant};
 
-use actix_web::http::header;
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
 use actix_web::web::{Bytes, Data};
-use actix_web::{HttpRequest, HttpResponse};
 use futures_util::stream;
 use netto_questions::api::{Listened, News};
 use tokio::time::sleep;
 
 use super::State;
-use super::responses::no_dashboard;
+use super::responses::{fresh, no_dashboard};
 use crate::admission::{Dashboard, Visitor};
 
 /// Time between two looks.
@@ -35,9 +35,8 @@ struct Listener {
 }
 
 /// The response that goes on.
-pub(super) fn lines(news: Newest, request: &HttpRequest, state: Data<State>) -> HttpResponse {
-    let visitor = request.conn_data::<Visitor>();
-    let Some(place) = visitor.and_then(Visitor::open_dashboard) else {
+pub(super) fn lines(news: Newest, visitor: &Visitor, state: Data<State>) -> HttpResponse {
+    let Some(place) = visitor.open_dashboard() else {
         return no_dashboard(&state);
     };
     let listener = Listener {
@@ -51,10 +50,7 @@ pub(super) fn lines(news: Newest, request: &HttpRequest, state: Data<State>) -> 
         let line = listener.next().await;
         Some((Ok::<_, std::convert::Infallible>(line), listener))
     });
-    HttpResponse::Ok()
-        .content_type("application/x-ndjson")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .streaming(Box::pin(lines))
+    fresh(StatusCode::OK, "application/x-ndjson").streaming(Box::pin(lines))
 }
 
 impl Listener {

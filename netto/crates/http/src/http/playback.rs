@@ -3,14 +3,14 @@
 //! These paths exist only while a recording is played. A request is either understood in full or
 //! changes nothing.
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse, guard};
 
 use super::State;
 use super::access::from_own_page;
-use super::responses::{not_found, resource, text};
+use super::responses::{fresh, method_not_allowed, not_found, resource, text};
 use netto_pipeline::playback::{Command, SPEEDS};
 
 /// The paths of a replay.
@@ -19,28 +19,17 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
     let playback = web::resource("/api/v1/replay")
         .route(web::route().guard(readable).to(status))
         .route(web::post().to(ask))
-        .default_service(web::to(method_not_allowed));
+        .default_service(web::to(|| async {
+            let message = "a replay is read by GET and controlled by POST";
+            method_not_allowed(message, "GET, HEAD, POST")
+        }));
     config
         .service(playback.wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/replay/course", course).wrap(from_fn(from_own_page)));
 }
 
-async fn method_not_allowed() -> HttpResponse {
-    let mut response = text(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "a replay is read by GET and controlled by POST",
-    );
-    response.headers_mut().insert(
-        header::ALLOW,
-        header::HeaderValue::from_static("GET, HEAD, POST"),
-    );
-    response
-}
-
 fn json(value: &impl serde::Serialize) -> HttpResponse {
-    HttpResponse::Ok()
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .json(value)
+    fresh(StatusCode::OK, "application/json").json(value)
 }
 
 async fn status(state: Data<State>) -> HttpResponse {

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use netto_metrics::pprof;
 use netto_pipeline::compression::gzip;
 
 use super::State;
-use super::past::{full, later, share};
-use super::responses::text;
+use super::responses::{attachment, later, text};
 use crate::admission::Visitor;
 
 /// The key of the query; others, which scrapers may send, have no meaning here.
@@ -21,47 +20,38 @@ const USUAL_SECONDS: u64 = 30;
 const MOST_SECONDS: u64 = 60;
 
 /// Records for the time that the request asks for, and answers.
-pub(super) async fn profile(request: HttpRequest, state: Data<State>) -> HttpResponse {
+pub(super) async fn profile(
+    request: HttpRequest,
+    visitor: Visitor,
+    state: Data<State>,
+) -> HttpResponse {
     let seconds = match seconds(request.query_string()) {
         Ok(seconds) => seconds,
         Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };
-    let visitor = request.conn_data::<Visitor>();
-    let Some(place) = state.profile_places.place(visitor.map(Visitor::peer)).await else {
+    let Some(_place) = visitor.profile().await else {
         return later("too many profiles are being recorded; try again when one has ended");
     };
-    // Dropped with the request if the client goes, which ends the recording.
+    // Dropped with the request if its connection ends, which ends the recording.
     let profile = match state.wiring.stacks.clone().begin_profile() {
         Ok(profile) => profile,
         Err(reason) => return later(format!("{reason:#}")),
     };
     tokio::select! {
         () = actix_web::rt::time::sleep(Duration::from_secs(seconds)) => {}
-        () = place.given_away() => {
-            return later("this profile was ended: somebody with fewer needed its place");
-        }
+        () = visitor.hung_up() => return later("the client has gone"),
     }
     let made = web::block(move || -> anyhow::Result<Bytes> {
         let message = Bytes::from(pprof::encode(&profile.end()?));
         gzip(&message).map_err(anyhow::Error::msg)
     });
-    let body = match made.await {
-        Ok(Ok(body)) => body,
-        Ok(Err(reason)) => return later(format!("{reason:#}")),
-        Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error),
-    };
-    let Some(share) = share(visitor, body.len()) else {
-        return full();
-    };
-    let mut response = HttpResponse::Ok();
-    response
-        .content_type(pprof::CONTENT_TYPE)
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((
-            header::CONTENT_DISPOSITION,
-            "attachment; filename=\"netto.pb.gz\"",
-        ));
-    super::past::budgeted(&mut response, body, share)
+    match made.await {
+        Ok(Ok(body)) => {
+            attachment(pprof::CONTENT_TYPE, "attachment; filename=\"netto.pb.gz\"").body(body)
+        }
+        Ok(Err(reason)) => later(format!("{reason:#}")),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error),
+    }
 }
 
 /// The requested length.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::web::{self, Data};
-use actix_web::{FromRequest, Handler, HttpResponse, Resource, Responder, guard};
+use actix_web::{
+    FromRequest, Handler, HttpResponse, HttpResponseBuilder, Resource, Responder, guard,
+};
 use metrics_common::Info;
 
 use super::State;
@@ -19,15 +21,65 @@ where
     let readable = guard::Any(guard::Get()).or(guard::Head());
     web::resource(path)
         .route(web::route().guard(readable).to(handler))
-        .default_service(web::to(method_not_allowed))
+        .default_service(web::to(|| async {
+            method_not_allowed("netto can only be read: use GET", "GET, HEAD")
+        }))
+}
+
+/// The begin of a response that is not to be kept.
+pub(super) fn fresh(status: StatusCode, content_type: &str) -> HttpResponseBuilder {
+    let mut response = HttpResponse::build(status);
+    response
+        .content_type(content_type)
+        .insert_header((header::CACHE_CONTROL, "no-store"));
+    response
+}
+
+/// The begin of a response that browsers keep as a file.
+pub(super) fn attachment(content_type: &str, disposition: &'static str) -> HttpResponseBuilder {
+    let mut response = fresh(StatusCode::OK, content_type);
+    response.insert_header((header::CONTENT_DISPOSITION, disposition));
+    response
 }
 
 /// A plain response of one line.
 pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpResponse {
-    HttpResponse::build(status)
-        .content_type("text/plain; charset=utf-8")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(format!("{message}\n"))
+    fresh(status, "text/plain; charset=utf-8").body(format!("{message}\n"))
+}
+
+/// The same, with a header.
+fn text_with(
+    status: StatusCode,
+    message: impl std::fmt::Display,
+    (name, value): (header::HeaderName, &'static str),
+) -> HttpResponse {
+    let mut response = text(status, message);
+    let value = header::HeaderValue::from_static(value);
+    response.headers_mut().insert(name, value);
+    response
+}
+
+/// The response to a method that a resource does not have.
+pub(super) fn method_not_allowed(message: &str, allowed: &'static str) -> HttpResponse {
+    text_with(
+        StatusCode::METHOD_NOT_ALLOWED,
+        message,
+        (header::ALLOW, allowed),
+    )
+}
+
+/// There is no room for this answer.
+pub(super) fn full() -> HttpResponse {
+    later("too many long answers are being read; try again in some seconds")
+}
+
+/// The same may be had later.
+pub(super) fn later(reason: impl std::fmt::Display) -> HttpResponse {
+    text_with(
+        StatusCode::SERVICE_UNAVAILABLE,
+        reason,
+        (header::RETRY_AFTER, "5"),
+    )
 }
 
 pub(super) async fn not_found(state: Data<State>) -> HttpResponse {
@@ -40,17 +92,6 @@ pub(super) async fn not_found(state: Data<State>) -> HttpResponse {
              /api/v1/flamegraph, {asked}/api/v1/dump, /healthz, /readyz and /ws"
         ),
     )
-}
-
-async fn method_not_allowed() -> HttpResponse {
-    let mut response = text(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "netto can only be read: use GET",
-    );
-    response
-        .headers_mut()
-        .insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
-    response
 }
 
 /// All places of those who go on listening are taken.

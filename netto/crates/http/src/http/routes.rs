@@ -12,7 +12,7 @@ use super::State;
 use super::access::from_own_page;
 use super::past;
 use super::profile::profile;
-use super::responses::{newest_info, no_dashboard, not_found, not_ready, resource, text};
+use super::responses::{fresh, newest_info, no_dashboard, not_found, not_ready, resource, text};
 use crate::admission::Visitor;
 use crate::assets;
 use crate::gzip::Gzipped;
@@ -37,7 +37,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig, state: &State) {
         .default_service(web::to(not_found));
     for (index, asked) in state.asked.iter().enumerate() {
         let path = format!("/api/v1/{}", asked.question.name);
-        let answer = move |request, state| past::answer(index, request, state);
+        let answer = move |request, visitor, state| past::answer(index, request, visitor, state);
         config.service(resource(&path, answer).wrap(from_fn(from_own_page)));
     }
     for asset in netto_assets::ASSETS {
@@ -86,11 +86,8 @@ async fn page(
         Ok(body) => body,
         Err(reason) => return text(StatusCode::INTERNAL_SERVER_ERROR, reason),
     };
-    let mut response = HttpResponse::Ok();
-    response
-        .content_type(content_type)
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((header::VARY, "Accept-Encoding, Accept"));
+    let mut response = fresh(StatusCode::OK, content_type);
+    response.insert_header((header::VARY, "Accept-Encoding, Accept"));
     if takes_gzip {
         response.insert_header((header::CONTENT_ENCODING, "gzip"));
     }
@@ -113,9 +110,7 @@ async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
 /// Folded stacks for flame graph tools, with the covered time in headers.
 async fn flame_graph(state: Data<State>) -> HttpResponse {
     match state.answers.flame_graph().await {
-        Ok(graph) => HttpResponse::Ok()
-            .content_type("text/plain; charset=utf-8")
-            .insert_header((header::CACHE_CONTROL, "no-store"))
+        Ok(graph) => fresh(StatusCode::OK, "text/plain; charset=utf-8")
             .insert_header((
                 "x-netto-window-seconds",
                 format!("{:.1}", graph.window_ns as f64 / 1e9),
@@ -136,11 +131,7 @@ pub(super) fn preferred_form(request: &HttpRequest) -> Form {
 
 async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let form = preferred_form(&request);
-    let gzipped = match form {
-        Form::Text => &state.gzipped.metrics,
-        Form::OpenMetrics => &state.gzipped.open_metrics,
-        Form::Messages => &state.gzipped.messages,
-    };
+    let gzipped = &state.gzipped.metrics[form as usize];
     let content_type = form.content_type();
     let made = state.wiring.metrics.page(form).await;
     page(made, content_type, &request, gzipped).await
@@ -149,19 +140,17 @@ async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
 async fn websocket(
     request: HttpRequest,
     payload: web::Payload,
+    visitor: Visitor,
     state: Data<State>,
 ) -> Result<HttpResponse, actix_web::Error> {
     // Checked first, so that a bad request costs no slot.
     actix_http::ws::handshake(request.head())?;
-    let visitor = request.conn_data::<Visitor>();
-    let Some(slot) = visitor.and_then(Visitor::open_dashboard) else {
+    let Some(slot) = visitor.open_dashboard() else {
         return Ok(no_dashboard(&state));
     };
     let payload = frames::checked(&request, payload).await?;
     let (response, session, messages) = actix_ws::handle(&request, payload)?;
-    if let Some(visitor) = visitor {
-        visitor.connection().open_gate();
-    }
+    visitor.connection().open_gate();
     let wiring = &state.wiring;
     let wants = |wanted: &str| {
         form_urlencoded::parse(request.query_string().as_bytes())

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
 use actix_web::web;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
 use super::access::host;
-use super::responses::{resource, text};
+use super::responses::{fresh, resource, text};
 use super::routes::preferred_form;
 use netto_metrics::prometheus::Targets;
 
@@ -36,9 +36,7 @@ fn list(request: &HttpRequest, targets: &dyn Targets) -> HttpResponse {
         })
     };
     let all: Vec<_> = targets.names().into_iter().map(target).collect();
-    HttpResponse::Ok()
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .json(all)
+    fresh(StatusCode::OK, "application/json").json(all)
 }
 
 async fn page(
@@ -48,10 +46,7 @@ async fn page(
 ) -> HttpResponse {
     let form = preferred_form(&request);
     match web::block(move || targets.page(&name, form)).await {
-        Ok(Some(page)) => HttpResponse::Ok()
-            .content_type(form.content_type())
-            .insert_header((header::CACHE_CONTROL, "no-store"))
-            .body(page),
+        Ok(Some(page)) => fresh(StatusCode::OK, form.content_type()).body(page),
         Ok(None) => text(StatusCode::NOT_FOUND, "no such host; /hosts has their list"),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error),
     }

@@ -5,6 +5,7 @@
 
 use metrics_common::Info;
 use metrics_common::histogram::Histogram;
+use netto_questions::figures::visible;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Attribute;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -144,7 +145,7 @@ impl Points {
             let name = name_of(label, value);
             let number = value.parse().ok().filter(|_| NUMBERS.contains(label));
             let flag = value.parse().ok().filter(|_| FLAGS.contains(label));
-            let text = || Attribute::StringValue((*value).to_owned());
+            let text = || Attribute::StringValue(visible(value).into_owned());
             let value = number.map(Attribute::IntValue);
             let value = value.or_else(|| flag.map(Attribute::BoolValue));
             attribute(name, value.unwrap_or_else(text))

@@ -4,6 +4,7 @@
 //! The messages are the part of Prometheus' data model that netto uses, with its field numbers.
 
 use metrics_common::histogram::Histogram as Latencies;
+use netto_questions::figures::visible;
 use prost::Message;
 
 use crate::catalogue::{Family, Kind, Samples, Value};
@@ -164,7 +165,7 @@ impl Messages {
             labels: labels
                 .map(|(name, value)| Label {
                     name: (*name).to_owned(),
-                    value: (*value).to_owned(),
+                    value: visible(value).into_owned(),
                 })
                 .collect(),
             ..Metric::default()

@@ -6,6 +6,8 @@
 
 use metrics_common::histogram::Histogram;
 
+use netto_questions::figures::visible;
+
 use crate::catalogue::{Family, Kind, Samples, Unit, Value};
 use crate::histogram;
 use crate::per_cpu::Page;
@@ -177,15 +179,12 @@ fn push_value(out: &mut Vec<u8>, value: Value) {
 
 /// A label's value, with three special characters escaped.
 fn push_escaped(out: &mut Vec<u8>, value: &str) {
-    let value = value.as_bytes();
-    if !value
-        .iter()
-        .any(|byte| matches!(byte, b'\\' | b'"' | b'\n'))
-    {
-        out.extend_from_slice(value);
+    let is_usual = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'"');
+    if value.bytes().all(is_usual) {
+        out.extend_from_slice(value.as_bytes());
         return;
     }
-    for &byte in value {
+    for &byte in visible(value).as_bytes() {
         match byte {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
@@ -251,6 +250,21 @@ mod tests {
             }
         });
         String::from_utf8(text.into_bytes()).unwrap()
+    }
+
+    /// A name as root of a container may give it to an interface.
+    const HOSTILE: &str = "lan\u{1b}[2J\u{202e}";
+
+    #[test]
+    fn a_label_is_visible_and_the_same_in_each_format() {
+        let labels = &["0", HOSTILE];
+        let text = page(&OF_CPUS, &[(labels, Value::Count(1))]);
+        assert!(text.contains(r#"thing="lan\\u{1b}[2J\\u{202e}""#), "{text}");
+        let mut messages = super::super::protobuf::Messages::default();
+        messages.family(&OF_CPUS, &mut |out| out.push(labels, Value::Count(1)));
+        let bytes = messages.into_bytes();
+        let expected = br"lan\u{1b}[2J\u{202e}";
+        assert!(bytes.windows(expected.len()).any(|own| own == expected));
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use netto_log::read::{Files, SeriesItem};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
-use netto_questions::figures::plain;
+use netto_questions::figures::{plain, visible_json};
 use netto_questions::times::{Moment, Wanted};
 
 mod commit;
@@ -240,7 +240,10 @@ fn write(
             return output.finish();
         }
         Format::Commit => commit::text(comparison),
-        Format::Json => serde_json::to_string_pretty(comparison)? + "\n",
+        Format::Json => {
+            let json = visible_json(serde_json::to_vec_pretty(comparison)?);
+            String::from_utf8(json)? + "\n"
+        }
     };
     let mut output = Output::to(args.output.as_deref())?;
     output

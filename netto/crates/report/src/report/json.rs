@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use netto_feature::summary;
 use netto_log::read::Findings;
 use netto_offline::summary::Summary;
+use netto_questions::figures::visible_json;
 
 use super::verdict::Answers;
 
@@ -30,5 +31,5 @@ pub(super) fn text(
     }
     add("files", &serde_json::to_string_pretty(files)?);
     text.push_str("\n}\n");
-    Ok(text)
+    Ok(String::from_utf8(visible_json(text.into_bytes()))?)
 }

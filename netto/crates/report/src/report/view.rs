@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use metrics_common::{Info, Sections, Snapshot};
 use netto_log::read::SeriesItem;
 use netto_questions::api::{Covered, TextView};
-use netto_questions::figures::plain_lines;
+use netto_questions::figures::{plain_lines, visible_json};
 use netto_questions::times;
 
 use super::source::{Source, nothing_there};
@@ -94,7 +94,8 @@ fn shown(
     }
     view.set_covered(covered);
     if is_json {
-        return Ok([view.json(&info, length_ns)?, vec![b'\n']].concat());
+        let json = visible_json(view.json(&info, length_ns)?);
+        return Ok([json, vec![b'\n']].concat());
     }
     let (begin_unix_ns, end_unix_ns) = covered.times_unix_ns();
     let text = format!(

@@ -7,18 +7,10 @@
 #define NETTO_ENDS_BPF_H
 
 #include "clock.bpf.h"
+#include "packet.h"
 
 /* Set before load: whether tags and answers say of which flow a packet is. */
 const volatile __u64 netto_tells_ends = 0;
-
-/*
- * Addresses in the order of the network, those of IPv4 mapped into IPv6. Ports in bits 0..15 (of `one`)
- * and 16..31, the protocol in 32..39; all of it 0 if the ends are not known.
- */
-struct netto_ends {
-	__u64 one[2], other[2];
-	__u64 talk;
-};
 
 static __always_inline __u64 netto_talk(__u64 protocol, __u64 port, __u64 other_port)
 {
@@ -33,12 +25,6 @@ static __always_inline __u64 netto_mapped(__be32 address)
 
 	__builtin_memcpy(&word, words, sizeof(word));
 	return word;
-}
-
-static __always_inline bool netto_has_ports(__u8 protocol)
-{
-	/* TCP, UDP, SCTP, UDP-Lite */
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == 132 || protocol == 136;
 }
 
 /* The ends of what a connected socket receives and sends; those of others are not known by it. */
@@ -67,69 +53,38 @@ static __always_inline void netto_ends_of_socket(struct sock *sk, struct netto_e
 	ends->talk = netto_talk(protocol & 0xff, BPF_CORE_READ(sk, __sk_common.skc_num), bpf_ntohs(other_port));
 }
 
-/* A packet of IP between these addresses, in which the verifier lets programs read. */
-static __always_inline void netto_look_into(const __u8 *at, const __u8 *end, struct netto_ends *ends)
+/* A packet of IP of so many bytes, which the verifier lets programs read up to `end`. */
+static __always_inline void netto_look_into(const __u8 *at, const __u8 *end, __u32 bytes, __be16 type,
+					    struct netto_ends *ends)
 {
-	const __u8 *ports;
-	__u8 protocol;
+	struct packet_cursor cursor = { .at = at, .end = end, .left = bytes };
 
-	ends->talk = 0;
-	if (at + 28 > end)
-		return;
-	if (*at >> 4 == 4) {
-		protocol = at[9];
-		ends->one[0] = 0;
-		ends->one[1] = netto_mapped(*(const __u32 *)(at + 12));
-		ends->other[0] = 0;
-		ends->other[1] = netto_mapped(*(const __u32 *)(at + 16));
-		ports = at + (*at & 15) * 4;
-	} else {
-		if (at + 40 > end)
-			return;
-		protocol = at[6];
-		__builtin_memcpy(ends->one, at + 8, sizeof(ends->one));
-		__builtin_memcpy(ends->other, at + 24, sizeof(ends->other));
-		ports = at + 40;
-	}
-	if (!netto_has_ports(protocol)) {
-		ends->talk = netto_talk(protocol, 0, 0);
-		return;
-	}
-	if (ports + 4 > end)
-		return;
-	ends->talk = netto_talk(protocol, bpf_ntohs(*(const __u16 *)ports), bpf_ntohs(*(const __u16 *)(ports + 2)));
+	packet_ends(&cursor, bpf_ntohs(type), ends);
 }
 
-/* A packet of IP wherever it lies. */
+/*
+ * A packet of IP at an address of the kernel. A function of its own, not static: the verifier follows it
+ * once, and not for each program and place that it is called from.
+ */
+__noinline int netto_look_at(__u64 at, __u64 end, __u32 bytes, __u32 type, struct netto_ends *ends)
+{
+	__u64 copy[PACKET_LOADED / sizeof(__u64)];
+	struct packet_cursor cursor = { .at = (const __u8 *)at, .end = (const __u8 *)end, .left = bytes,
+					.copy = (__u8 *)copy };
+
+	if (ends)
+		packet_ends(&cursor, type, ends);
+	return 0;
+}
+
+/* A packet of IP wherever it is in the kernel: what of it is not in pages. */
 static __always_inline void netto_look_into_skb(struct sk_buff *skb, struct netto_ends *ends)
 {
-	const __u8 *at = skb->head + skb->network_header;
-	__u8 head[40] = {};
-	__be16 ports[2] = {};
-	__u32 length = 40;
-	__u8 protocol;
+	__u64 head = (__u64)skb->head, at = head + skb->network_header;
 
-	ends->talk = 0;
-	/* What is shorter ends within the room that follows every packet. */
-	if (bpf_probe_read_kernel(head, sizeof(head), at))
-		return;
-	if (head[0] >> 4 == 4) {
-		protocol = head[9];
-		length = (head[0] & 15) * 4;
-		ends->one[0] = 0;
-		ends->other[0] = 0;
-		ends->one[1] = netto_mapped(*(__u32 *)(head + 12));
-		ends->other[1] = netto_mapped(*(__u32 *)(head + 16));
-	} else if (head[0] >> 4 == 6) {
-		protocol = head[6];
-		__builtin_memcpy(ends->one, head + 8, sizeof(ends->one));
-		__builtin_memcpy(ends->other, head + 24, sizeof(ends->other));
-	} else {
-		return;
-	}
-	if (netto_has_ports(protocol) && bpf_probe_read_kernel(ports, sizeof(ports), at + length))
-		return;
-	ends->talk = netto_talk(protocol, bpf_ntohs(ports[0]), bpf_ntohs(ports[1]));
+	/* `len` counts from `data`, before or behind the header of IP. */
+	netto_look_at(at, head + skb->tail, skb->len + (__u32)((__u64)skb->data - at),
+		      bpf_ntohs(skb->protocol), ends);
 }
 
 #endif

@@ -30,7 +30,6 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
-	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum {
 	BPF_F_NO_PREALLOC = 1 << 0,
@@ -38,9 +37,6 @@ enum {
 };
 enum {
 	BPF_F_SKIP_FIELD_MASK = 0xff,
-};
-enum {
-	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 enum {
 	BPF_RB_NO_WAKEUP = 1,
@@ -59,8 +55,6 @@ struct task_struct {
 	/* How often it was switched away, of its own accord and not. */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
-	/* What BPF programs keep with it; NULL if none does. */
-	void *bpf_storage;
 	/* The first thread of its process. */
 	struct task_struct *group_leader;
 	/* Nanoseconds since boot. */
@@ -203,6 +197,8 @@ struct sk_buff {
 	/* When it came, on the clock of the day. */
 	__s64 tstamp;
 	char cb[48];
+	/* Bytes from `data`, those in pages too. */
+	unsigned int len;
 	/* Not 0: the stamp is one of sending. Since 6.11. */
 	__u8 tstamp_type : 2;
 	/* Interface by which it came; 0 if it was made here. */
@@ -212,7 +208,10 @@ struct sk_buff {
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;
+	/* The end of what is not in pages, from `head`. */
+	__u32 tail;
 	unsigned char *head;
+	unsigned char *data;
 };
 
 /* The same from 5.18 to 6.10. */

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::program::{Instruction, Programs};
+use crate::program::{CALL, Instruction, OF_FUNCTION, Programs};
 
 #[allow(dead_code)]
 pub mod abi {
@@ -17,62 +17,63 @@ const STACK: u64 = REGION;
 pub const RECORD: u64 = 2 * REGION;
 pub const RODATA: u64 = 3 * REGION;
 const TASKS: u64 = 4 * REGION;
-const STORAGE: u64 = 5 * REGION;
 const CONTEXT: u64 = 6 * REGION;
 pub const MAPS: u64 = 7 * REGION;
 pub const CONTROL: u64 = 8 * REGION;
 pub const SLOTS: u64 = 9 * REGION;
 pub const UNKNOWN: u64 = 10 * REGION;
-/// Bytes of a task, or of its storage.
+/// Bytes of a task.
 const OF_TASK: u64 = 0x100;
 const STACK_BYTES: u64 = 512;
+const CPUS: usize = 2;
 
 /// A task's words as `bpf/kernel.h` has them.
 const TASK_FLAGS_AND_PID: u64 = 0;
 const TASK_SWITCHES: u64 = 8;
-const TASK_STORAGE: u64 = 24;
+/// What one CPU has: see `cpu_records.rs`.
+const WORDS_OF_CPU: usize = (abi::CPU_BYTES + abi::TAG_BYTES + abi::LONG_BYTES) / 8;
+/// Words of a slot of `bpf/parked.bpf.h`.
+const SLOT_WORDS: usize = 4;
 
 /// The state outside the programs.
 pub struct World {
     /// Nanoseconds.
     pub now: u64,
-    /// The record of the only CPU.
+    /// The records of the CPUs; without a place beyond it, of the first one.
     pub record: Vec<u64>,
+    /// The CPU that runs now.
+    pub cpu: u64,
     /// The record written by user space.
     pub control: Vec<u64>,
     /// The running task.
     pub current: u64,
-    /// Whether task storage is refused now.
-    pub storage_is_refused: bool,
     /// Indices of the stored words of the record, in order.
     pub stored: Vec<usize>,
     tasks: BTreeMap<u64, u64>,
-    storage: BTreeMap<u64, u64>,
     slots: BTreeMap<u64, u64>,
-    has_storage: Vec<u64>,
     rodata: Vec<u8>,
     maps: Vec<String>,
 }
 
 impl World {
     pub fn new() -> Self {
-        let mut record = vec![0; abi::CPU_BYTES / 8];
         let now = 1000;
-        record[abi::CPU_START_NS] = now;
-        record[abi::CPU_SINCE_NS] = now;
-        record[abi::CPU_KSOFTIRQD_PID] = u64::MAX;
-        record[abi::CPU_LONG_ABOVE_NS] = u64::MAX;
+        let mut record = vec![0; CPUS * WORDS_OF_CPU];
+        for record in record.chunks_mut(WORDS_OF_CPU) {
+            record[abi::CPU_START_NS] = now;
+            record[abi::CPU_SINCE_NS] = now;
+            record[abi::CPU_KSOFTIRQD_PID] = u64::MAX;
+            record[abi::CPU_LONG_ABOVE_NS] = u64::MAX;
+        }
         World {
             now,
             record,
+            cpu: 0,
             control: vec![0; abi::CONTROL_BYTES / 8],
             current: 1,
-            storage_is_refused: false,
             stored: Vec::new(),
             tasks: BTreeMap::new(),
-            storage: BTreeMap::new(),
             slots: BTreeMap::new(),
-            has_storage: Vec::new(),
             rodata: Vec::new(),
             maps: Vec::new(),
         }
@@ -91,6 +92,29 @@ impl World {
         *switches += 1;
     }
 
+    /// A word of the record of a CPU.
+    pub fn of_cpu(&self, cpu: usize, word: usize) -> u64 {
+        self.record[cpu * WORDS_OF_CPU + word]
+    }
+
+    /// Owners of slots of the table that is in use, and how many tasks each slot counts that are
+    /// parked behind it, by place.
+    pub fn parked(&self) -> BTreeMap<usize, [u64; 2]> {
+        let mut places = BTreeMap::new();
+        for (address, value) in self.slots.iter().filter(|(_, value)| **value != 0) {
+            let word = (address - SLOTS) as usize / 8;
+            if let Some(of_word) = places
+                .entry(word / SLOT_WORDS)
+                .or_insert([0; 2])
+                .get_mut(word % SLOT_WORDS)
+            {
+                *of_word = *value;
+            }
+        }
+        places.retain(|_, words| *words != [0; 2]);
+        places
+    }
+
     fn load(&self, run: &Run<'_>, address: u64, bytes: u64) -> u64 {
         let offset = address % REGION;
         let words = |words: &BTreeMap<u64, u64>| {
@@ -102,7 +126,6 @@ impl World {
             RODATA => little(&self.rodata[offset as usize..], bytes),
             CONTROL => self.control[offset as usize / 8],
             TASKS => words(&self.tasks),
-            STORAGE => words(&self.storage),
             SLOTS => words(&self.slots),
             CONTEXT => run.arguments[(address - run.context()) as usize / 8],
             _ => panic!("{}: a load from {address:#x}", run.name),
@@ -124,9 +147,6 @@ impl World {
                 self.stored.push(offset as usize / 8);
                 self.record[offset as usize / 8] = value;
             }
-            STORAGE => {
-                self.storage.insert(address, value);
-            }
             SLOTS => {
                 self.slots.insert(address, value);
             }
@@ -145,22 +165,9 @@ impl World {
             // bpf_ktime_get_ns
             5 => self.now,
             // bpf_get_smp_processor_id
-            8 => 0,
+            8 => self.cpu,
             // bpf_get_current_pid_tgid
             14 => self.current << 32 | self.current,
-            // bpf_task_storage_get
-            156 => {
-                let (task, create) = (argument(2), argument(4) == 1);
-                let known = self.has_storage.contains(&task);
-                if self.storage_is_refused || !known && !create {
-                    return 0;
-                }
-                if !known {
-                    self.has_storage.push(task);
-                    self.tasks.insert(task + TASK_STORAGE, 1);
-                }
-                task - TASKS + STORAGE
-            }
             // bpf_get_current_task_btf
             158 => self.task(self.current),
             _ => panic!("{}: no helper {number} here", run.name),
@@ -184,6 +191,8 @@ pub struct Run<'a> {
     stack: Vec<u8>,
     depth: u64,
     arguments: Vec<u64>,
+    /// What returns from functions go back to: the code, the place, and registers that stay.
+    callers: Vec<(&'a [Instruction], usize, [u64; 5])>,
     ended: bool,
 }
 
@@ -202,6 +211,7 @@ impl<'a> Run<'a> {
             stack: vec![0; STACK_BYTES as usize],
             depth,
             arguments: arguments.to_vec(),
+            callers: Vec::new(),
             ended: false,
         }
     }
@@ -272,9 +282,29 @@ impl<'a> Run<'a> {
                     other => arithmetic(other, left, operand),
                 };
             }
+            _ if it.code == CALL && it.from == OF_FUNCTION => self.call(it.value),
             class => self.jump(world, it, operand, class == 6),
         }
         !self.ended
+    }
+
+    fn call(&mut self, function: i32) {
+        let kept = std::array::from_fn(|n| self.registers[6 + n]);
+        self.callers.push((self.code, self.at, kept));
+        (self.code, self.at) = (&self.programs.functions, function as usize);
+        self.stack
+            .resize(self.stack.len() + STACK_BYTES as usize, 0);
+        self.registers[10] += STACK_BYTES;
+    }
+
+    fn exit(&mut self) {
+        let Some((code, at, kept)) = self.callers.pop() else {
+            self.ended = true;
+            return;
+        };
+        (self.code, self.at) = (code, at);
+        self.registers[6..].copy_from_slice(&kept);
+        self.stack.truncate(self.stack.len() - STACK_BYTES as usize);
     }
 
     fn atomic(&mut self, world: &mut World, it: Instruction, address: u64) {
@@ -326,7 +356,7 @@ impl<'a> Run<'a> {
                 false
             }
             0x90 => {
-                self.ended = true;
+                self.exit();
                 false
             }
             0xa0 => left < right,

@@ -30,8 +30,11 @@ struct Both {
 }
 
 fn both() -> Both {
-    let clock = program::of(NETTO);
+    let mut clock = program::of(NETTO);
     let mut socket = program::of(SOCKET);
+    for programs in [&mut clock, &mut socket] {
+        programs.set("netto_possible_cpus", &2_u64.to_le_bytes());
+    }
     // The first four functions are sends.
     let send = kind(Source::SocketSend) as u64;
     socket.set("netto_pair_kind", &[send.to_le_bytes(); 4].concat());
@@ -228,79 +231,249 @@ fn a_call_within_a_call_belongs_to_the_outer_one_wherever_another_task_comes_bet
     }
 }
 
-/// Two tasks saved in the same slot of the table: the first finds it free, the second needs a
-/// storage of its own. The second runs and is in a call.
-fn with_two_of_one_slot(both: &Both) -> World {
-    const SLOTS: u64 = 512;
+/// The home of a task in the table of `bpf/parked.bpf.h`.
+fn home(pid: u64) -> usize {
+    (pid as u32).wrapping_mul(0x9e37_79b1) as usize >> (32 - 13)
+}
+
+/// Tasks with the same home.
+fn neighbours() -> impl Iterator<Item = u64> {
+    (1..1 << 22).filter(|pid| home(*pid) == home(1))
+}
+
+/// Tasks in a send, each switched away while it is there; the task that runs then is in none.
+fn with_parked(both: &Both, tasks: impl IntoIterator<Item = u64>) -> World {
     let mut world = World::new();
-    world.current = 1 + SLOTS;
-    both.enter(0, OUTER).finish(&mut world);
-    both.switch(&mut world, 1);
-    both.enter(1, OUTER).finish(&mut world);
+    for task in tasks {
+        world.current = task;
+        both.enter(0, OUTER).finish(&mut world);
+        both.switch(&mut world, OUTSIDER);
+        assert_eq!(state(&world), 0);
+    }
     world
 }
 
-#[test]
-fn two_tasks_of_one_slot_are_both_given_back_what_they_were_at() {
-    let both = both();
-    let mut world = with_two_of_one_slot(&both);
-    let in_call = state(&world);
-    for task in [2, 1, 513, 1, 2, 513, 2, 1] {
-        both.switch(&mut world, task);
-        assert_eq!(state(&world), if task == 2 { 0 } else { in_call });
+/// A task without a call.
+const OUTSIDER: u64 = 5_000_000;
+
+/// The state of all tasks of `with_parked`.
+fn in_a_send() -> u64 {
+    OUTER << 32 | 0x100 | kind(Source::SocketSend) as u64
+}
+
+/// Each slot's count of tasks behind it is right.
+fn counts_are_right(world: &World) {
+    let mut away = std::collections::BTreeMap::new();
+    let parked = world.parked();
+    for (place, [owner, _]) in parked.iter().filter(|(_, [owner, _])| *owner != 0) {
+        if home(*owner) != *place {
+            *away.entry(home(*owner)).or_insert(0) += 1;
+        }
     }
-    both.leave(1, OUTER).finish(&mut world);
-    both.switch(&mut world, 513);
-    both.leave(0, OUTER).finish(&mut world);
-    for task in [1, 2, 513] {
+    let counted = parked.iter().filter(|(_, [_, away])| *away != 0);
+    let counted: std::collections::BTreeMap<_, _> =
+        counted.map(|(place, [_, away])| (*place, *away)).collect();
+    assert_eq!(counted, away);
+}
+
+#[test]
+fn tasks_with_one_home_are_all_given_back_what_they_were_at() {
+    let both = both();
+    let tasks: Vec<u64> = neighbours().take(16).collect();
+    let mut world = with_parked(&both, tasks.iter().copied());
+    counts_are_right(&world);
+    for task in [3, 15, 0, 3, 8].map(|place: usize| tasks[place]) {
+        both.switch(&mut world, task);
+        assert_eq!(state(&world), in_a_send());
+        both.switch(&mut world, OUTSIDER);
+        assert_eq!(state(&world), 0);
+        counts_are_right(&world);
+    }
+    for task in tasks {
+        both.switch(&mut world, task);
+        both.leave(0, OUTER).finish(&mut world);
+        both.switch(&mut world, OUTSIDER);
+        counts_are_right(&world);
         both.switch(&mut world, task);
         assert_eq!(state(&world), 0);
     }
+    assert!(world.parked().is_empty());
     assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
 }
 
 #[test]
-fn a_slot_of_another_epoch_is_free() {
+fn thousands_of_parked_tasks_find_a_slot_whatever_their_numbers() {
     let both = both();
-    let mut world = with_two_of_one_slot(&both);
-    world.control[abi::CONTROL_EPOCH] += 1;
-    world.storage_is_refused = true;
-    let in_call = state(&world);
-    both.switch(&mut world, 2);
-    both.switch(&mut world, 513);
-    assert_eq!(state(&world), 0, "user space has given it up");
-    both.switch(&mut world, 1);
-    assert_eq!(state(&world), in_call, "it was parked in this epoch");
-    assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
+    let numbers: [&dyn Fn(u64) -> u64; 4] = [
+        &|n| 1000 + n,
+        &|n| 512 * n + 7,
+        &|n| (1 << 21) | (6 * n),
+        // Numbers at random.
+        &|n| (n + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 43,
+    ];
+    for number in numbers {
+        let tasks = || (0..4000).map(number).filter(|task| *task != 0);
+        let mut world = with_parked(&both, tasks());
+        counts_are_right(&world);
+        for task in tasks() {
+            both.switch(&mut world, task);
+            assert_eq!(state(&world), in_a_send(), "task {task}");
+            both.leave(0, OUTER).finish(&mut world);
+        }
+        assert!(world.parked().is_empty());
+        assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
+        parts_make_the_whole(&world);
+    }
 }
 
 #[test]
-fn a_state_that_could_not_be_given_back_is_not_given_back_later() {
+fn what_the_table_has_no_room_for_is_counted_and_not_given_back() {
     let both = both();
-    let mut world = with_two_of_one_slot(&both);
-    both.switch(&mut world, 2);
-    world.storage_is_refused = true;
-    both.switch(&mut world, 1);
-    world.storage_is_refused = false;
-    both.leave(1, OUTER).finish(&mut world);
-    both.switch(&mut world, 2);
-    both.switch(&mut world, 1);
-    assert_eq!(state(&world), 0, "its call has ended long ago");
+    let tasks: Vec<u64> = neighbours().take(17).collect();
+    let mut world = with_parked(&both, tasks.iter().copied());
     assert_eq!(world.record[abi::CPU_STATES_LOST], 1);
-}
-
-#[test]
-fn a_state_that_could_not_be_parked_is_counted() {
-    let both = both();
-    let mut world = with_two_of_one_slot(&both);
-    world.storage_is_refused = true;
-    both.switch(&mut world, 2);
-    world.storage_is_refused = false;
-    both.switch(&mut world, 1);
-    both.leave(1, OUTER).finish(&mut world);
+    both.switch(&mut world, tasks[16]);
     assert_eq!(state(&world), 0);
+    both.leave(0, OUTER).finish(&mut world);
+    // Once one of them has left, there is room.
+    both.switch(&mut world, tasks[5]);
+    both.leave(0, OUTER).finish(&mut world);
+    both.switch(&mut world, tasks[16]);
+    both.enter(0, OUTER).finish(&mut world);
+    both.switch(&mut world, OUTSIDER);
+    both.switch(&mut world, tasks[16]);
+    assert_eq!(state(&world), in_a_send());
     assert_eq!(world.record[abi::CPU_STATES_LOST], 1);
+    counts_are_right(&world);
     parts_make_the_whole(&world);
+}
+
+#[test]
+fn tasks_that_ended_unseen_leave_room_in_the_next_epoch() {
+    let both = both();
+    let tasks: Vec<u64> = neighbours().take(40).collect();
+    let mut world = with_parked(&both, tasks[..16].iter().copied());
+    world.control[abi::CONTROL_EPOCH] += 1;
+    for task in &tasks[16..32] {
+        both.switch(&mut world, *task);
+        both.enter(0, OUTER).finish(&mut world);
+        both.switch(&mut world, OUTSIDER);
+        counts_are_right(&world);
+    }
+    for task in &tasks[..16] {
+        both.switch(&mut world, *task);
+        assert_eq!(state(&world), 0, "user space has given it up");
+    }
+    for task in &tasks[16..32] {
+        both.switch(&mut world, *task);
+        assert_eq!(state(&world), in_a_send(), "it was parked in this epoch");
+        both.leave(0, OUTER).finish(&mut world);
+    }
+    assert!(world.parked().is_empty());
+    assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
+}
+
+#[test]
+fn a_state_whose_task_has_run_unseen_is_counted_and_not_given_back() {
+    let both = both();
+    for before in 0..3 {
+        let tasks: Vec<u64> = neighbours().take(before + 1).collect();
+        let mut world = with_parked(&both, tasks.iter().copied());
+        let task = tasks[before];
+        // It comes and goes, and no program runs.
+        let at = world.task(task);
+        world.switch_away(at);
+        both.switch(&mut world, task);
+        assert_eq!(state(&world), 0, "its call may have ended");
+        assert_eq!(world.record[abi::CPU_STATES_LOST], 1);
+        both.switch(&mut world, OUTSIDER);
+        both.switch(&mut world, task);
+        assert_eq!(world.record[abi::CPU_STATES_LOST], 1, "it is gone");
+        counts_are_right(&world);
+    }
+}
+
+/// The switch of one CPU, before each of its instructions a whole switch of another. Some tasks are
+/// parked before, in an earlier epoch, and some in this one, in slots of those.
+#[test]
+fn cpus_that_switch_at_the_same_time_leave_each_task_its_own_state() {
+    let both = both();
+    let tasks: Vec<u64> = neighbours().take(8).collect();
+    let early = &tasks[..4];
+    let running = [tasks[6], tasks[7]];
+    for late in [&tasks[4..4], &tasks[4..6]] {
+        // Who comes on each of the CPUs: a task of either epoch, or one that is not parked.
+        let arrivals: Vec<u64> = [early[0], early[3], OUTSIDER + 1]
+            .into_iter()
+            .chain(late.iter().copied())
+            .collect();
+        for first in &arrivals {
+            for second in arrivals.iter().filter(|second| *second != first) {
+                switches_at_the_same_time(&both, [early, late], running, [*first, *second]);
+            }
+        }
+    }
+}
+
+fn switches_at_the_same_time(
+    both: &Both,
+    [early, late]: [&[u64]; 2],
+    running: [u64; 2],
+    arriving: [u64; 2],
+) {
+    let depth = |task: u64| OUTER - 0x10 * (1 + task % 8);
+    let in_a_send = |task: u64| (depth(task) << 32) | (in_a_send() & 0xffff_ffff);
+    for place in 0.. {
+        let mut world = World::new();
+        let park = |world: &mut World, task: u64| {
+            world.current = task;
+            both.enter(0, depth(task)).finish(world);
+            both.switch(world, OUTSIDER);
+        };
+        early.iter().for_each(|task| park(&mut world, *task));
+        world.control[abi::CONTROL_EPOCH] += 1;
+        late.iter().for_each(|task| park(&mut world, *task));
+        for (cpu, task) in (0..).zip(running) {
+            (world.cpu, world.current) = (cpu, task);
+            both.enter(0, depth(task)).finish(&mut world);
+        }
+        let switch = |world: &mut World, cpu: usize| {
+            let [prev, next] = [world.task(running[cpu]), world.task(arriving[cpu])];
+            world.cpu = cpu as u64;
+            world.switch_away(prev);
+            Run::new(&both.clock, "netto_switch", 0, &[0, prev, next])
+        };
+        let mut run = switch(&mut world, 0);
+        let more = (0..place).all(|_| run.step(&mut world));
+        switch(&mut world, 1).finish(&mut world);
+        world.cpu = 0;
+        run.finish(&mut world);
+        for (cpu, task) in (0..).zip(arriving) {
+            let expected = match late.contains(&task) {
+                true => in_a_send(task),
+                false => 0,
+            };
+            assert_eq!(world.of_cpu(cpu, abi::CPU_STATE), expected, "at {place}");
+            // It leaves its send, if it is in one.
+            world.cpu = cpu as u64;
+            both.leave(0, 0).finish(&mut world);
+        }
+        counts_are_right(&world);
+        (world.cpu, world.current) = (0, arriving[0]);
+        let parked = late.iter().chain(&running);
+        for task in parked.filter(|task| !arriving.contains(task)) {
+            both.switch(&mut world, *task);
+            assert_eq!(state(&world), in_a_send(*task), "task {task} at {place}");
+            both.leave(0, 0).finish(&mut world);
+        }
+        for cpu in [0, 1] {
+            assert_eq!(world.of_cpu(cpu, abi::CPU_STATES_LOST), 0);
+        }
+        counts_are_right(&world);
+        if !more {
+            return;
+        }
+    }
 }
 
 #[test]
@@ -336,6 +509,23 @@ fn a_state_that_was_parked_in_another_epoch_is_not_given_back_and_not_lost() {
     assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
     assert_eq!(world.record[abi::CPU_SWITCHES], 4);
     parts_make_the_whole(&world);
+}
+
+/// The most frequent event of all, on many hosts.
+#[test]
+fn a_switch_between_tasks_that_remember_nothing_takes_few_instructions() {
+    const IDLE: u64 = 0;
+    let both = both();
+    let mut world = with_parked(&both, 1..100);
+    let mut instructions = |to: u64| {
+        let [prev, next] = [world.task(OUTSIDER), world.task(to)];
+        world.switch_away(prev);
+        let mut run = Run::new(&both.clock, "netto_switch", 0, &[0, prev, next]);
+        let more = (1..).take_while(|_| run.step(&mut world)).last();
+        more.unwrap_or(0) + 1
+    };
+    let [to_task, to_idle] = [OUTSIDER + 1, IDLE].map(&mut instructions);
+    assert!(to_task <= 45 && to_idle <= 35, "{to_task}, {to_idle}");
 }
 
 /// User space relies on this order: see `kernel/cpu_time.rs`.

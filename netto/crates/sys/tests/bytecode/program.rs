@@ -6,8 +6,9 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarge
 
 use crate::machine::{CONTROL, MAPS, RECORD, RODATA, SLOTS, UNKNOWN};
 
-/// The operation of a call.
-const CALL: u8 = 0x85;
+/// The operation of a call, of which this register says that it is one of a function of the program's.
+pub const CALL: u8 = 0x85;
+pub const OF_FUNCTION: usize = 1;
 
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,8 @@ pub struct Instruction {
 /// An object file's programs by name, and its constants.
 pub struct Programs {
     pub by_name: BTreeMap<String, Vec<Instruction>>,
+    /// All functions that programs call.
+    pub functions: Vec<Instruction>,
     pub rodata: Vec<u8>,
     /// Maps named by programs, by index.
     pub maps: Vec<String>,
@@ -33,6 +36,7 @@ pub fn of(file: &[u8]) -> Programs {
     let file = object::File::parse(file).expect("clang's own object file");
     let mut programs = Programs {
         by_name: BTreeMap::new(),
+        functions: Vec::new(),
         rodata: Vec::new(),
         maps: Vec::new(),
         constants: BTreeMap::new(),
@@ -42,7 +46,7 @@ pub fn of(file: &[u8]) -> Programs {
     }
     for section in file.sections() {
         let name = section.name().unwrap();
-        if section.kind() != object::SectionKind::Text || section.size() == 0 || name == ".text" {
+        if section.kind() != object::SectionKind::Text || section.size() == 0 {
             continue;
         }
         let mut code: Vec<Instruction> = section
@@ -57,14 +61,19 @@ pub fn of(file: &[u8]) -> Programs {
             };
             let symbol = file.symbol_by_index(symbol).unwrap();
             let place = at as usize / 8;
-            // The machine calls no program of another section: none is long enough to be kept.
             if code[place].code == CALL {
+                // The place of the function; the kernel counts from the next instruction.
+                code[place].value += 1 + symbol.address() as i32 / 8;
                 continue;
             }
             let addend = code[place].value as u64;
             let address = programs.resolve(&file, &symbol, addend);
             code[place].value = address as i32;
             code[place + 1].value = (address >> 32) as i32;
+        }
+        if name == ".text" {
+            programs.functions = code;
+            continue;
         }
         for symbol in file.symbols() {
             if symbol.section_index() == Some(section.index()) && symbol.size() > 0 {

@@ -1,7 +1,6 @@
 //! Access to the terminal during `netto top`; restores it in any case.
 
 use std::io::{self, IsTerminal, Stdout};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::draw;
 use super::model::{Key, Screen};
@@ -22,7 +20,7 @@ use super::model::{Key, Screen};
 /// The terminal, until dropped.
 pub struct Screens {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    has_ended: Arc<AtomicBool>,
+    has_ended: &'static AtomicBool,
 }
 
 /// An action of the user.
@@ -56,16 +54,11 @@ pub fn must_be_there() -> anyhow::Result<()> {
 }
 
 impl Screens {
-    /// Initializes the terminal.
+    /// Initializes the terminal; `has_ended`: whether the process is asked to end.
     ///
     /// # Errors
     /// If it cannot be used.
-    pub fn take() -> anyhow::Result<Screens> {
-        let has_ended = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGHUP, SIGINT] {
-            signal_hook::flag::register(signal, has_ended.clone())
-                .context("cannot listen for signals")?;
-        }
+    pub fn take(has_ended: &'static AtomicBool) -> anyhow::Result<Screens> {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();

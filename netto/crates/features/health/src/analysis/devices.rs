@@ -106,9 +106,17 @@ impl Timings {
 #[derive(Debug, Default)]
 pub(crate) struct Follower {
     before: HashMap<Number, Statistics>,
+    /// Requests of the newest interval at devices without a slot.
+    pub(crate) untimed_requests: u64,
 }
 
 impl Follower {
+    /// Whether a device has completed anything since the last reading.
+    pub(crate) fn is_active(&self, own: &Listed) -> bool {
+        let last = self.before.get(&own.number);
+        last.is_some_and(|last| last.directions != own.statistics.directions)
+    }
+
     /// What came since the last reading, of the devices for which `class` gives one: those with most
     /// requests. A device that is met the first time has nothing yet.
     pub(crate) fn advance(
@@ -119,15 +127,14 @@ impl Follower {
     ) -> Vec<BlockDevice> {
         let mut before = std::mem::take(&mut self.before);
         let mut devices = Vec::new();
+        self.untimed_requests = 0;
         for own in listed {
             let last = before.remove(&own.number);
             self.before.insert(own.number, own.statistics);
             let Some(class) = class(own) else { continue };
             let last = last.unwrap_or(own.statistics);
-            let timed = timings.map(|all| {
-                let found = all.devices.get(&own.number).copied();
-                found.unwrap_or_default().timed
-            });
+            // Without a slot no probe has timed it.
+            let timed = timings.and_then(|all| Some(all.devices.get(&own.number)?.timed));
             let requests = |side: usize| {
                 let (now, last) = (own.statistics.directions[side], last.directions[side]);
                 let grown = |at: usize| now[at].saturating_sub(last[at]);
@@ -139,11 +146,15 @@ impl Follower {
                 }
             };
             let outstanding_ms = own.statistics.outstanding_ms;
+            let (reads, writes) = (requests(0), requests(1));
+            if timings.is_some() && timed.is_none() {
+                self.untimed_requests += reads.count + writes.count;
+            }
             devices.push(BlockDevice {
                 name: own.name.clone(),
                 class,
-                reads: requests(0),
-                writes: requests(1),
+                reads,
+                writes,
                 outstanding_ns: outstanding_ms.saturating_sub(last.outstanding_ms) * MS,
             });
         }
@@ -194,6 +205,17 @@ mod tests {
         );
         assert_eq!(device.reads.timed, Some(timed));
         assert_eq!((device.writes.count, device.outstanding_ns), (1, 30 * MS));
+        assert!(!follower.is_active(&now[0]));
+        assert!(follower.is_active(&parse(LINE)[0]), "it is another reading");
+        let without = Timings::default();
+        let device = &follower.advance(&now, Some(&without), class)[0];
+        assert_eq!(device.reads.timed, None, "it has no slot");
+        follower.advance(
+            &parse(&later.replace("vda 14", "vda 19")),
+            Some(&without),
+            class,
+        );
+        assert_eq!(follower.untimed_requests, 5);
         assert_eq!(follower.advance(&now, None, |_| None), []);
     }
 

@@ -65,6 +65,11 @@ impl Devices {
         is_meant.then_some(class)
     }
 
+    /// Whether programs are to tell this device apart: the score is about it, or about files on it.
+    pub(crate) fn is_wanted(&mut self, own: &Listed) -> bool {
+        self.class(own).is_some() || !self.chosen.is_empty() && self.has_chosen_files(own.number)
+    }
+
     /// Whether files on this device count: it, or the disk that it is a part of, is chosen.
     pub(crate) fn has_chosen_files(&mut self, number: Number) -> bool {
         if self.chosen.is_empty() {
@@ -178,6 +183,11 @@ mod tests {
         let mut devices = Devices::new(&roots, &["sda".to_owned()]);
         assert!(devices.has_chosen_files(Number::of(8, 1)));
         assert!(!devices.has_chosen_files(Number::of(9, 0)));
+        let listed = parse(LIST);
+        devices.learn(&listed);
+        let wanted = listed.iter().filter(|own| devices.is_wanted(own));
+        let wanted: Vec<&str> = wanted.map(|own| &*own.name).collect();
+        assert_eq!(wanted, ["sda", "sda1"]);
         assert!(Devices::new(&roots, &[]).has_chosen_files(Number::of(9, 0)));
         assert_eq!(devices.absent(&parse(LIST)).count(), 0);
         assert_eq!(devices.absent(&[]).collect::<Vec<_>>(), ["sda"]);

@@ -12,7 +12,7 @@ const FAMILIES: &[Family] = &[
         "Waits.",
         &["cpu", "why"],
         |_, out| {
-            out.push(&["1", "disk"], Value::Nanoseconds(1_500_000_000));
+            out.push(&["1", "disk\u{202e}"], Value::Nanoseconds(1_500_000_000));
             out.push(&["0", ""], Value::Nanoseconds(0));
         },
     ),
@@ -78,7 +78,7 @@ fn totals_are_cumulative_sums_with_typed_attributes() {
     assert_eq!(sum.aggregation_temporality, 2, "cumulative");
     let first = &sum.data_points[0];
     let cpu = attribute("cpu.logical_number", Attribute::IntValue(1));
-    assert_eq!(first.attributes, [cpu, text("why", "disk")]);
+    assert_eq!(first.attributes, [cpu, text("why", r"disk\u{202e}")]);
     assert_eq!(first.value, Some(Number::AsDouble(1.5)));
     assert_eq!(first.time_unix_nano, measured(1).time_unix_ns);
     assert!(first.start_time_unix_nano <= first.time_unix_nano);
