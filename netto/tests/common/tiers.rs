@@ -215,7 +215,7 @@ pub const TABLE: &[Row] = &[
         .long("counts what the whole host does, which in guests is known")
         .guest(),
     root("counting::by_kprobes_").one_guest(NEWER),
-    root("latency::a_reader_").long(DELAYS),
+    root("latency::a_reader_that_").long(DELAYS),
     root("latency::a_slow_").long(DELAYS),
     root("latency::segments_").long(DELAYS),
     root("latency::what_a_program_").long(DELAYS),
@@ -224,6 +224,9 @@ pub const TABLE: &[Row] = &[
     root("latency::one_in_")
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
+    root("latency::a_reader_quicker_")
+        .long("a race between CPUs, which latency::every_point has in guests now and then"),
+    root("arrivals::").statistics("times of a quiet host; latency::every_point has the counts"),
     root("latency::the_clock_is_set").one_guest(NEWER),
     root("intruders::on_a_cpu")
         .long("needs a guest of `cargo xtask vm --append isolcpus=1`; packets_steered needs none"),

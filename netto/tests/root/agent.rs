@@ -127,6 +127,12 @@ fn role(words: &[String]) -> Result<()> {
             let rest = Duration::from_millis(rest_ms.parse()?);
             go_on(|| latency_depth::read_late(at.parse()?, rest))
         }
+        ["udp-many-late", at, rest_ms] => {
+            let rest = Duration::from_millis(rest_ms.parse()?);
+            let sockets = latency_depth::many(at.parse()?)?;
+            go_on(|| latency_depth::read_many_late(&sockets, rest))
+        }
+        ["udp-to-many", to] => latency_depth::send_to_many(to.parse()?),
         ["ask-late", to, turns] => latency_talk::ask_late(to.parse()?, turns.parse()?),
         ["store", file, cache, at, name] => {
             end_with_owner();

@@ -21,6 +21,10 @@ use crate::{latency_changes, latency_delays, latency_depth, traffic};
 
 tests! {
     latency::every_point_counts_every_packet ["ip"] = counted;
+    latency::a_reader_quicker_than_the_function_that_enqueues_loses_nothing ["ip"]
+        = latency_depth::read_at_once;
+    latency::sockets_for_which_there_is_no_place_are_counted ["ip"]
+        = latency_depth::more_sockets_than_places;
     latency::a_reader_that_sleeps_is_seen_where_it_reads_and_nowhere_else ["ip"] = slept;
     latency::one_in_eight_are_the_same_eighth_at_all_points ["ip"] = sampled;
     latency::filters_let_through_what_they_name_and_nothing_else ["ip"] = filtered;
@@ -89,20 +93,11 @@ fn most(point: Point) -> u64 {
     TURNS + u64::from(point == Point::TcpSocketEnqueued)
 }
 
-/// The least of so many packets that a point counts: who reads a datagram before the function has
-/// returned that enqueued it has not waited, and is not counted as having done so.
-fn least(point: Point, packets: u64) -> u64 {
-    match point {
-        Point::UdpReadWait => packets / 2,
-        _ => packets,
-    }
-}
-
 /// Fails unless a point has the packets of all turns.
 pub fn must_have_all(found: &MeasuredLatencies, point: Point) -> Result<()> {
     let (known, lost) = (found.count(point)?, lost(found, point)?);
     ensure!(
-        known <= most(point) && known + lost >= least(point, TURNS),
+        known <= most(point) && known + lost >= TURNS,
         "{known} packets at {point}, not {TURNS}, and {lost} lost"
     );
     Ok(())
@@ -155,12 +150,12 @@ fn counted() -> Result<()> {
         at_tcp.abs_diff(segments) <= 4,
         "{at_tcp} segments of {segments}"
     );
-    // A segment of a socket on this very machine has no stamp of its arrival before IP delivers it,
-    // but the time when it should be sent. IPv6 says hello to its neighbours.
+    // IPv6 says hello to its neighbours.
     let at_ip = found.count(Point::IpStart)?;
+    let lost = found.lost_at(Point::IpStart);
     ensure!(
-        (packets - segments..packets + 30).contains(&at_ip) && at_ip >= TURNS,
-        "{at_ip} packets of {packets}"
+        (packets..packets + 30).contains(&at_ip) && lost == 0,
+        "{at_ip} packets of {packets}, {lost} lost"
     );
     let anomalies = found.anomalies();
     ensure!(anomalies == 0, "{anomalies} anomalies");
@@ -235,9 +230,9 @@ fn sampled() -> Result<()> {
         (Point::UdpReadWait, at_udp),
         (Point::TcpReadWait, at_tcp),
     ] {
-        let count = found.count(point)?;
+        let (count, lost) = (found.count(point)?, lost(&found, point)?);
         ensure!(
-            (least(point, expected)..=expected).contains(&count),
+            (expected - lost..=expected).contains(&count),
             "{count} packets at {point}, of {expected}"
         );
     }

@@ -60,7 +60,12 @@ pub fn burnt() -> Result<()> {
     let truth_ns = burnt.time_ns / burnt.packets.max(1);
     println!("\na program takes {truth_ns} ns of each packet; on average:");
     let by_fentry = with.method(Point::IpStart)?.contains("fentry");
-    let behind = [Point::UdpStart, Point::UdpSocketEnqueued];
+    let behind = [
+        Point::TcpStart,
+        Point::UdpStart,
+        Point::TcpSocketEnqueued,
+        Point::UdpSocketEnqueued,
+    ];
     let behind = behind
         .into_iter()
         .chain(by_fentry.then_some(Point::IpStart));
@@ -105,7 +110,12 @@ pub fn held_back_on_the_way_in() -> Result<()> {
         is_within_a_bucket(queued_ns, DELAY_NS),
         "in the queue for {queued_ns} ns, not {DELAY_NS}"
     );
-    for point in [Point::IpStart, Point::UdpStart, Point::UdpSocketEnqueued] {
+    for point in [
+        Point::IpStart,
+        Point::TcpStart,
+        Point::UdpStart,
+        Point::UdpSocketEnqueued,
+    ] {
         let found_ns = median_ns(&found, point)?;
         ensure!(found_ns < DELAY_NS / 2, "{point}: {found_ns} ns");
     }

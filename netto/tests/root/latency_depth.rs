@@ -1,15 +1,18 @@
-//! Latencies: more datagrams wait in a socket than netto keeps stamps of, and each of those that
-//! are read is known, or counted as lost.
+//! Latencies: more datagrams wait in a socket than netto keeps stamps of, datagrams wait in more
+//! sockets than it has places for, or they do not wait at all: each of those that are read is known,
+//! or counted as lost.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::latency::Point;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::child;
+use crate::flows::{OTHER_CPU, RECEIVING_CPU, needs_two_cpus};
 use crate::lab::Network;
 use crate::latency::{PORT, address, kernels_count, netns};
 use crate::latency_talk::Measured;
@@ -80,6 +83,111 @@ pub fn more_wait_than_stamps_are_kept() -> Result<()> {
         ensure!(
             (expected_ns / 2..expected_ns * 4).contains(&mean_ns),
             "{mean_ns} ns on average, not {expected_ns}"
+        );
+    }
+    Ok(())
+}
+
+/// More than netto has places for.
+const SOCKETS: u16 = 1500;
+const FIRST_PORT: u16 = 20_000;
+
+/// Sockets of many ports.
+pub fn many(at: IpAddr) -> Result<Vec<UdpSocket>> {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    let sockets = (FIRST_PORT..FIRST_PORT + SOCKETS).map(|port| {
+        let socket = UdpSocket::bind((at, port))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    sockets.collect()
+}
+
+/// The agent: reads what has come to them after each rest.
+pub fn read_many_late(sockets: &[UdpSocket], rest: Duration) -> Result<()> {
+    let mut packet = [0; 2048];
+    loop {
+        std::thread::sleep(rest);
+        for socket in sockets {
+            while socket.recv(&mut packet).is_ok() {}
+        }
+    }
+}
+
+/// The agent: a datagram to each of these sockets.
+pub fn send_to_many(to: IpAddr) -> Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    for port in FIRST_PORT..FIRST_PORT + SOCKETS {
+        socket.send_to(&[0x55; 64], (to, port))?;
+    }
+    Ok(())
+}
+
+pub fn more_sockets_than_places() -> Result<()> {
+    let network = Network::direct()?;
+    let to = network.right_v4.to_string();
+    let measured = Measured::start(&["--latency-netns", &netns(&network.right)?])?;
+    let _reader = traffic::agent(&network.right, &["udp-many-late", &to, "1500"])?;
+    traffic::agent_to_end(&network.left, &["udp-to-many", &to])?;
+    child::eventually(|| {
+        let reads = kernels_count(&network.right, "Udp:", "InDatagrams")?;
+        ensure!(reads == u64::from(SOCKETS), "{reads} reads");
+        Ok(())
+    })?;
+    let found = measured.end()?;
+    let by_fentry = found.method(Point::UdpSocketRead)?.contains("fentry");
+    for point in [Point::UdpSocketRead, Point::UdpReadWait] {
+        let (known, lost) = (found.count(point)?, found.lost_at(point));
+        println!("{point}: {known} of {SOCKETS} reads known, {lost} lost");
+        ensure!(
+            known + lost == u64::from(SOCKETS),
+            "{known} known, {lost} lost"
+        );
+        // Where the reader's packet is at hand, no place is needed.
+        let few = if by_fentry { SOCKETS } else { 800 };
+        ensure!(known >= u64::from(few), "only {known} known");
+    }
+    Ok(())
+}
+
+/// Datagrams, and their rate.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// A reader on another CPU takes each datagram as soon as it can, also before the function has
+/// returned that enqueued it.
+pub fn read_at_once() -> Result<()> {
+    needs_two_cpus()?;
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let measured = Measured::start(&["--latency-netns", &netns(&network.right)?])?;
+    let cpu = RECEIVING_CPU.to_string();
+    let _reader = traffic::agent(&network.right, &["on", &cpu, "udp-spin-sink", &to])?;
+    let cpu = OTHER_CPU.to_string();
+    let sender = traffic::agent(&network.left, &["udp-paced", &to, PER_SECOND, &cpu])?;
+    std::thread::sleep(AT_ONCE);
+    drop(sender);
+    std::thread::sleep(REST);
+    let reads = kernels_count(&network.right, "Udp:", "InDatagrams")?;
+    let found = measured.end()?;
+    found.print();
+    ensure!(found.anomalies() == 0, "{} anomalies", found.anomalies());
+    for point in [
+        Point::UdpSocketEnqueued,
+        Point::UdpSocketRead,
+        Point::UdpReadWait,
+    ] {
+        let (known, lost) = (found.count(point)?, found.lost_at(point));
+        println!("{point}: {known} of {reads} known, {lost} lost");
+        // Elsewhere a packet may be read before it is known to have been enqueued. And while others
+        // have the reader's CPU, so many wait that some share a place.
+        let few = match found.method(point)?.contains("fentry") {
+            true => reads / 200,
+            false => reads,
+        };
+        ensure!(
+            known + lost == reads && lost <= few,
+            "{point}: {known} known and {lost} lost, of {reads}"
         );
     }
     Ok(())

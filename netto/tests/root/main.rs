@@ -61,7 +61,7 @@ macro_rules! suites {
 suites! {
     lab_itself, running, log_disk, paths, filters, sends, flame, clients, sums, agreement,
     sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
-    latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
+    latency_arrivals, latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
     owners, truth, allocations, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
     synth, synth_memory, gone, intruders, advice, advice_scenes, anomalies, health, health_price, balance, stall, browser, fleet,

@@ -14,6 +14,14 @@ const LATENCY_BUCKETS: usize = BUCKETS;
 const LATENCY_GROUPS: usize = 16;
 /// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
+/// Sets of notes of arrivals: a power of two.
+const LATENCY_ARRIVALS: usize = 1 << 14;
+/// Places for UDP sockets whose datagrams wait: a power of two.
+const LATENCY_SOCKETS: usize = 1 << 10;
+/// Places for connections that came out of order: a power of two.
+const LATENCY_DISORDERS: usize = 1 << 14;
+/// Places of a set: a power of two.
+const LATENCY_WAYS: usize = 8;
 /// Stamps of a socket's datagrams that are kept; of those behind them only the first: a power of
 /// two.
 const LATENCY_DATAGRAMS: usize = 128;
@@ -38,6 +46,26 @@ const CONSTANTS: &[Constant] = &[
         name: "LATENCY_WAITING",
         value: LATENCY_WAITING,
         about: "Places for packets that wait to be read.",
+    },
+    Constant {
+        name: "LATENCY_ARRIVALS",
+        value: LATENCY_ARRIVALS,
+        about: "Sets of notes of arrivals.",
+    },
+    Constant {
+        name: "LATENCY_SOCKETS",
+        value: LATENCY_SOCKETS,
+        about: "Places for UDP sockets whose datagrams wait to be read.",
+    },
+    Constant {
+        name: "LATENCY_DISORDERS",
+        value: LATENCY_DISORDERS,
+        about: "Places for connections that came out of order.",
+    },
+    Constant {
+        name: "LATENCY_WAYS",
+        value: LATENCY_WAYS,
+        about: "Places of a set.",
     },
     Constant {
         name: "LATENCY_DATAGRAMS",
@@ -68,12 +96,12 @@ const RECORDS: &[Record] = &[
             ),
             ("went_back", 1, "1: it was set back then."),
             (
-                "met_socket",
+                "pending",
                 1,
-                "The socket that the last packet was for; 0 if none.",
+                "The packet being enqueued, or the socket that the last one was for; 0 if none.",
             ),
-            ("met_stamp_ns", 1, "Stamp of that packet."),
-            ("met_interface", 1, "Interface by which it came."),
+            ("pending_stamp_ns", 1, "Stamp of that packet."),
+            ("pending_ifindex", 1, "Interface by which it came."),
             (
                 "sum_ns",
                 LATENCY_POINTS,

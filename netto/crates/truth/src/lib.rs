@@ -1,9 +1,12 @@
 //! What owners are held against: BPF programs of the tests' own that divide the time of NET_RX
-//! softirqs by the ports of packets and the interrupted control group. Only tests have this crate.
+//! softirqs by the ports of packets and the interrupted control group. And what latencies are held
+//! against (`arrivals`). Only tests have this crate.
 
 use anyhow::Context;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{MapCore, MapFlags};
+
+pub mod arrivals;
 
 use crate::truth_skel::{TruthSkel, TruthSkelBuilder};
 

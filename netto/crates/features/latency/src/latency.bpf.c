@@ -37,15 +37,39 @@ static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 		return 0;
 	packet.dev = skb->dev;
 	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
-	netto_take(own, &packet, point, netto_since(own, &packet));
+	netto_delivered_to(own, &packet, point, netto_number_of(skb), skb->hash);
 	return 0;
 }
 
-/* A driver hands a packet to GRO, which may keep it back. */
+/* A packet of this host arrives, where the kernel stamps others. */
+SEC("tp_btf/netif_rx")
+int BPF_PROG(netto_arrives, struct sk_buff *skb)
+{
+	netto_note_arrival(skb);
+	return 0;
+}
+
+/* What comes to a bridge itself has arrived at one of its ports. */
+SEC("tp_btf/netif_receive_skb_entry")
+int BPF_PROG(netto_arrives_at_once, struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+
+	if (!(BPF_CORE_READ_BITFIELD(dev, priv_flags) & IFF_EBRIDGE))
+		netto_note_arrival(skb);
+	return 0;
+}
+
+/*
+ * A driver hands a packet to GRO, which may keep it back. The kernel stamps packets behind GRO, where
+ * no program can note the arrival before they are steered to another CPU.
+ */
 SEC("tp_btf/napi_gro_receive_entry")
 int BPF_PROG(netto_gro, struct sk_buff *skb)
 {
-	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	if (netto_takes(NETTO_DRIVER_TO_IP))
+		netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	netto_note_arrival(skb);
 	return 0;
 }
 
@@ -53,6 +77,32 @@ SEC("tp_btf/napi_gro_frags_entry")
 int BPF_PROG(netto_gro_frags, struct sk_buff *skb)
 {
 	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+/* A packet's stamp is its arrival, or its departure, by which it is chosen as well. */
+static __always_inline int netto_ip_begins(struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = skb->tstamp };
+	struct netto_latency *own;
+	__u64 ns;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.dev = skb->dev;
+	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+	if (!netto_is_to_be_sent(skb)) {
+		netto_take(own, &packet, NETTO_IP_START, netto_since(own, &packet));
+		return 0;
+	}
+	ns = netto_since_arrival(netto_number_of(skb), skb->hash, bpf_ktime_get_ns());
+	if (ns == ~0ULL)
+		netto_lose(own, &packet, NETTO_IP_START);
+	else
+		netto_take(own, &packet, NETTO_IP_START, ns);
 	return 0;
 }
 
@@ -71,7 +121,7 @@ static __noinline int netto_ip(struct sk_buff *skb)
 		if (own)
 			netto_take(own, &packet, NETTO_DRIVER_TO_IP, ns);
 	}
-	return netto_takes(NETTO_IP_START) ? netto_start(skb, NETTO_IP_START) : 0;
+	return netto_takes(NETTO_IP_START) ? netto_ip_begins(skb) : 0;
 }
 
 SEC("fentry/ip_rcv_core")
@@ -155,19 +205,19 @@ int netto_start_near(struct __sk_buff *skb)
 	if (!own || !sk)
 		return 1;
 	packet.ifindex = skb->ingress_ifindex;
-	own->met_socket = (__u64)sk;
+	own->pending = (__u64)sk;
 	/* By way of memory it is a number, with which the verifier allows arithmetic. */
-	sk = (struct sock *)*(volatile __u64 *)&own->met_socket;
+	sk = (struct sock *)*(volatile __u64 *)&own->pending;
 	packet.sk = sk;
-	own->met_stamp_ns = packet.stamp;
-	own->met_interface = packet.ifindex;
+	own->pending_stamp_ns = packet.stamp;
+	own->pending_ifindex = packet.ifindex;
 	if (!packet.stamp || !netto_is_chosen(packet.stamp))
 		return 1;
 	protocol = BPF_CORE_READ(sk, sk_protocol);
-	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
-		netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
-	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))
-		netto_take(own, &packet, NETTO_UDP_START, netto_since(own, &packet));
+	if (protocol == IPPROTO_TCP)
+		netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
+	else if (protocol == IPPROTO_UDP)
+		netto_delivered_to(own, &packet, NETTO_UDP_START, netto_number_of(skb), skb->hash);
 	return 1;
 }
 
@@ -195,21 +245,57 @@ static __noinline int netto_tcp_enqueue(struct sock *sk, struct sk_buff *skb)
 	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
 }
 
-static __noinline int netto_udp_enqueue(struct sock *sk, struct sk_buff *skb)
-{
-	return netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
-}
-
 SEC("fexit/tcp_queue_rcv")
 int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
 {
 	return netto_passes_over(skb) ? 0 : netto_tcp_enqueue(sk, skb);
 }
 
+static __noinline int netto_udp_begin(struct sock *sk, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (!packet.stamp)
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	own->pending = (__u64)skb;
+	own->pending_stamp_ns = packet.stamp;
+	own->pending_ifindex = skb->skb_iif;
+	/* A reader that is quicker than this function's end finds its beginning. */
+	if (netto_takes(NETTO_UDP_WAIT))
+		netto_begin_wait(packet.stamp, netto_since(own, &packet));
+	return 0;
+}
+
+/*
+ * When the function ends, a reader on another CPU may have freed the packet: so its stamp is taken
+ * now. No other packet can be in the function on this CPU meanwhile: it is only called with softirqs
+ * off, and calls itself for none.
+ */
+SEC("fentry/__udp_enqueue_schedule_skb")
+int BPF_PROG(netto_udp_enqueuing, struct sock *sk, struct sk_buff *skb)
+{
+	return netto_passes_over(skb) ? 0 : netto_udp_begin(sk, skb);
+}
+
+static __noinline int netto_udp_end(struct netto_latency *own, struct sock *sk, int error)
+{
+	struct netto_packet packet = { .stamp = own->pending_stamp_ns, .sk = sk };
+
+	own->pending = 0;
+	packet.ifindex = own->pending_ifindex;
+	return error ? 0 : netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
 SEC("fexit/__udp_enqueue_schedule_skb")
 int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error)
 {
-	return error || netto_passes_over(skb) ? 0 : netto_udp_enqueue(sk, skb);
+	struct netto_latency *own = netto_own_latency();
+
+	return own && own->pending == (__u64)skb ? netto_udp_end(own, sk, error) : 0;
 }
 
 /* Instead of both. */
@@ -224,13 +310,13 @@ static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
 	struct netto_packet packet = { .stamp = stamp, .sk = sk };
 	struct netto_latency *own = netto_own_latency();
 
-	/* What was read last. */
-	if (!stamp || !own || netto_may_have_been_blocked(sk, 1))
-		return 0;
 	if (bpf_core_field_exists(sk->sk_rx_dst_ifindex))
 		packet.ifindex = sk->sk_rx_dst_ifindex;
 	else if (bpf_core_field_exists(((struct inet_sock *)sk)->rx_dst_ifindex))
 		bpf_core_read(&packet.ifindex, sizeof(packet.ifindex), &((struct inet_sock *)sk)->rx_dst_ifindex);
+	/* What was read last. */
+	if (!stamp || !own || netto_may_have_been_blocked(own, &packet, 1))
+		return 0;
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 
@@ -286,10 +372,10 @@ int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
 		return 0;
 	own = netto_own_latency();
 	seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
-	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, 0))
-		return 0;
 	packet.sk = sk;
 	packet.ifindex = skb->skb_iif;
+	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(own, &packet, 0))
+		return 0;
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 

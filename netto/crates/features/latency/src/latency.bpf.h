@@ -9,6 +9,15 @@
 #include "latency_counts.bpf.h"
 #include "latency_waits.bpf.h"
 
+/* A packet meets its protocol. */
+static __always_inline void netto_delivered_to(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 number, __u32 flow)
+{
+	__u64 ns = netto_delivered(own, packet, number, flow);
+
+	if (netto_takes(point))
+		netto_take(own, packet, point, ns);
+}
+
 /* A segment of an established connection, where no program at control groups is allowed. */
 static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 {
@@ -23,7 +32,7 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 	if (!own)
 		return 0;
 	packet.ifindex = skb->skb_iif;
-	netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
+	netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
 	return 0;
 }
 
@@ -33,8 +42,10 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
  * overwritten, and those after it are read of the queue, one whenever another was read.
  */
 struct netto_datagrams {
+	/* Numbers of the next one to come and to be read, and of the first that was seen to come. */
 	__u64 written;
 	__u64 read;
+	__u64 first;
 	__u64 next_number;
 	__u64 next_stamp;
 	__u64 next_ifindex;
@@ -43,11 +54,23 @@ struct netto_datagrams {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants datagrams that are read */
+	__type(key, __u32);
+	__type(value, struct netto_socket_set);
+} netto_datagram_sets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as above */
+	__type(key, __u32);
 	__type(value, struct netto_datagrams);
 } netto_datagrams SEC(".maps");
+
+/* A socket whose datagrams wait unread for so long may lose its place to another one: 33 s or more. */
+#define NETTO_UNREAD_JIFFIES (1 << 15)
+/* One in which nothing waits may, but not under the hands of who was just here. */
+#define NETTO_EMPTY_JIFFIES 2
 
 /* Packets in a UDP socket. */
 static __always_inline __u32 netto_datagrams_in(struct sock *sk)
@@ -63,27 +86,34 @@ static __always_inline __u32 netto_datagrams_in(struct sock *sk)
  */
 static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
 {
-	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
-	__u64 number, next, place;
+	struct netto_socket_place place = {};
+	struct netto_datagrams *own;
+	__u64 number, next, slot;
 	__u32 before;
 
-	if (!own) {
-		own = bpf_sk_storage_get(&netto_datagrams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!own)
-			return;
+	if (!netto_claim_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
+		return;
+	own = bpf_map_lookup_elem(&netto_datagrams, &place.index);
+	if (!own)
+		return;
+	netto_keep_place(&place, NETTO_UNREAD_JIFFIES);
+	if (place.is_new) {
 		before = netto_datagrams_in(sk);
-		own->written = before > 1 ? before - 1 : 0;
+		own->first = before > 1 ? before - 1 : 0;
+		own->written = own->first;
+		own->read = 0;
+		own->next_number = ~0ULL;
 	}
 	number = __sync_fetch_and_add(&own->written, 1);
-	place = number & (NETTO_LATENCY_DATAGRAMS - 1);
+	slot = number & (NETTO_LATENCY_DATAGRAMS - 1);
 	next = *(volatile __u64 *)&own->read;
-	if (number - next == NETTO_LATENCY_DATAGRAMS) {
-		own->next_stamp = own->stamp[place];
-		own->next_ifindex = own->ifindex[place];
+	if (number - next == NETTO_LATENCY_DATAGRAMS && next >= own->first) {
+		own->next_stamp = own->stamp[slot];
+		own->next_ifindex = own->ifindex[slot];
 		own->next_number = next;
 	}
-	own->stamp[place] = packet->stamp;
-	own->ifindex[place] = packet->ifindex;
+	own->stamp[slot] = packet->stamp;
+	own->ifindex[slot] = packet->ifindex;
 }
 
 /* Keeps the stamp of the first datagram in the queue, which has this number. */
@@ -100,10 +130,13 @@ static __always_inline void netto_keep_next(struct netto_datagrams *own, struct 
 	own->next_stamp = BPF_CORE_READ(first, tstamp);
 	own->next_ifindex = BPF_CORE_READ(first, skb_iif);
 	own->next_number = number;
+	/* Another reader may have freed it meanwhile. */
+	if (first != BPF_CORE_READ(udp, reader_queue.next) && first != BPF_CORE_READ(sk, sk_receive_queue.next))
+		own->next_stamp = 0;
 }
 
-/* A datagram was read of which it is not known when it came. */
-static __always_inline int netto_read_unknown(struct sock *sk)
+/* A datagram is at these points of which it is not known when it came. */
+static __always_inline int netto_lose_datagram(struct sock *sk, __u32 point, __u32 wait)
 {
 	struct netto_packet packet = { .sk = sk };
 	struct netto_latency *own;
@@ -114,8 +147,9 @@ static __always_inline int netto_read_unknown(struct sock *sk)
 	own = netto_own_latency();
 	if (!own)
 		return 0;
-	netto_lose(own, &packet, NETTO_UDP_READ);
-	netto_lose(own, &packet, NETTO_UDP_WAIT);
+	netto_lose(own, &packet, point);
+	if (wait != point)
+		netto_lose(own, &packet, wait);
 	return 0;
 }
 
@@ -123,7 +157,7 @@ static __always_inline int netto_read_unknown(struct sock *sk)
  * Where no function that enqueues can be hooked: a socket has something to read, the last packet of its queue. That is read of
  * the queue while the socket is its task's (then segments come from the backlog), else it is the
  * packet that was met last, for the queue's end may be a segment that came before this one, and
- * datagrams may be gone already.
+ * datagrams may be gone already, and freed.
  */
 static __always_inline int netto_latency_at_sk_data_ready(__u64 *ctx)
 {
@@ -146,19 +180,23 @@ static __always_inline int netto_latency_at_sk_data_ready(__u64 *ctx)
 	own = netto_own_latency();
 	if (!own)
 		return 0;
-	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
-		packet.stamp = own->met_stamp_ns;
-		packet.ifindex = own->met_interface;
-		own->met_socket = 0;
+	if (own->pending == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
+		packet.stamp = own->pending_stamp_ns;
+		packet.ifindex = own->pending_ifindex;
+		own->pending = 0;
 	} else if (sk->sk_receive_queue.qlen) {
 		skb = sk->sk_receive_queue.prev;
-		packet.stamp = netto_stamp(skb);
+		packet.stamp = skb->tstamp;
 		packet.ifindex = skb->skb_iif;
+		if (!is_tcp && *(struct sk_buff *volatile *)&sk->sk_receive_queue.prev != skb)
+			packet.stamp = 0;
 	}
 	if (is_tcp)
 		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
 	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
 		netto_await(sk, &packet);
+	if (!packet.stamp)
+		return netto_lose_datagram(sk, NETTO_UDP_ENQUEUED, NETTO_UDP_ENQUEUED);
 	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
@@ -169,23 +207,26 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	int length = ctx[1], flags = ctx[2];
 	__u16 family = sk->__sk_common.skc_family;
 	struct netto_packet packet = { .sk = sk };
+	struct netto_socket_place place = {};
 	struct netto_datagrams *datagrams;
 	struct netto_latency *own;
-	__u64 number, written, place;
+	__u64 number, written, slot;
 
 	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
 		return 0;
 	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
-	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	datagrams = bpf_map_lookup_elem(&netto_datagrams, &place.index);
 	if (!datagrams)
-		return netto_read_unknown(sk);
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
 	number = __sync_fetch_and_add(&datagrams->read, 1);
 	written = *(volatile __u64 *)&datagrams->written;
-	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
-		place = number & (NETTO_LATENCY_DATAGRAMS - 1);
-		packet.stamp = datagrams->stamp[place];
-		packet.ifindex = datagrams->ifindex[place];
+	if (number >= datagrams->first && number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
+		slot = number & (NETTO_LATENCY_DATAGRAMS - 1);
+		packet.stamp = datagrams->stamp[slot];
+		packet.ifindex = datagrams->ifindex[slot];
 	} else if (datagrams->next_number == number) {
 		packet.stamp = datagrams->next_stamp;
 		packet.ifindex = datagrams->next_ifindex;
@@ -195,12 +236,14 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	 * not among the stamps, be it that too many wait or that it was not seen when it came, the
 	 * queue has it.
 	 */
-	if (!netto_datagrams_in(sk))
+	if (!netto_datagrams_in(sk)) {
 		datagrams->read = written;
-	else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS)
+		netto_keep_place(&place, NETTO_EMPTY_JIFFIES);
+	} else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS) {
 		netto_keep_next(datagrams, sk, number + 1);
+	}
 	if (!packet.stamp)
-		return netto_read_unknown(sk);
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
 	if (!netto_is_chosen(packet.stamp))
 		return 0;
 	own = netto_own_latency();

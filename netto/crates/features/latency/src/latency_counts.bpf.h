@@ -330,16 +330,21 @@ static __always_inline struct netto_latency *netto_group_of(const struct netto_p
 }
 
 /*
- * How long ago a packet came, nanoseconds; a negative one or the limit where its clock was another
- * one.
+ * How long before this time a packet came, nanoseconds; a negative one or the limit where its clock
+ * was another one.
  */
-static __always_inline __u64 netto_since(struct netto_latency *own, const struct netto_packet *packet)
+static __always_inline __u64 netto_since_at(struct netto_latency *own, const struct netto_packet *packet, __u64 now)
 {
-	__u64 ns = netto_now(own) - packet->stamp;
+	__u64 ns = now - packet->stamp;
 
 	if (packet->stamp < own->trusted_from_ns)
 		ns = own->went_back ? ~0ULL : NETTO_LIMIT_NS;
 	return ns;
+}
+
+static __always_inline __u64 netto_since(struct netto_latency *own, const struct netto_packet *packet)
+{
+	return netto_since_at(own, packet, netto_now(own));
 }
 
 /* Counts a latency of a packet, for its CPU and its group, if the packet passes the filters. */

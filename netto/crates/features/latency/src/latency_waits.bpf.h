@@ -6,7 +6,8 @@
 #ifndef NETTO_LATENCY_WAITS_H
 #define NETTO_LATENCY_WAITS_H
 
-#include "latency_counts.bpf.h"
+#include "latency_arrivals.bpf.h"
+#include "latency_sockets.bpf.h"
 
 /*
  * When packets that wait to be read were enqueued: a place by the stamp's hash, which holds the
@@ -20,20 +21,11 @@ struct {
 	__type(value, __u64);
 } netto_waiting SEC(".maps");
 
-#define NETTO_HALF 0xffffffffULL
-
 static __always_inline __u64 *netto_place_of(__u64 hash)
 {
 	__u32 place = hash & (NETTO_LATENCY_WAITING - 1);
 
 	return bpf_map_lookup_elem(&netto_waiting, &place);
-}
-
-static __always_inline __u64 netto_hash_of(__u64 stamp)
-{
-	__u64 hash = stamp * 0x9e3779b97f4a7c15ULL;
-
-	return hash ^ hash >> 29;
 }
 
 /* A packet was enqueued so long after it came. */
@@ -62,18 +54,6 @@ static __always_inline void netto_end_wait(struct netto_latency *own, const stru
 	}
 	word = (word & NETTO_HALF) << 2;
 	netto_take(own, packet, point, ns > word ? ns - word : 0);
-}
-
-/*
- * The packet's address, for a hash: of a pointer's lower half the verifier makes a number, of all
- * of it not.
- */
-static __always_inline __u64 netto_number_of(struct sk_buff *skb)
-{
-	__u32 number;
-
-	asm volatile("%0 = %1" : "=w"(number) : "w"((__u32)(__u64)skb));
-	return number;
 }
 
 /*
@@ -118,7 +98,7 @@ static __always_inline int netto_enqueued(struct netto_latency *own, const struc
 		return 0;
 	ns = netto_since(own, packet);
 	if (netto_takes(point))
-		netto_take(own, packet, point, ns);
+		netto_take(own, packet, point, netto_with_delay(packet->stamp, ns));
 	if (netto_takes(wait))
 		netto_begin_wait(packet->stamp, ns);
 	return 0;
@@ -128,7 +108,7 @@ static __always_inline int netto_read(struct netto_latency *own, const struct ne
 {
 	__u64 ns = netto_since(own, packet);
 
-	if (netto_takes(point) && !netto_take(own, packet, point, ns))
+	if (netto_takes(point) && !netto_take(own, packet, point, netto_with_delay(packet->stamp, ns)))
 		return 0;
 	if (netto_takes(wait))
 		netto_end_wait(own, packet, wait, ns);
@@ -142,42 +122,63 @@ struct netto_disorder {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants segments that are read */
+	__type(key, __u32);
+	__type(value, struct netto_socket_set);
+} netto_disorder_sets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as above */
+	__type(key, __u32);
 	__type(value, struct netto_disorder);
 } netto_disorders SEC(".maps");
+
+/* A connection that was not read for so long may lose its place to another one: 1 to 10 s. */
+#define NETTO_DISORDER_JIFFIES 1024
 
 /*
  * Whether what is read, so many bytes before where the reader is now, may have waited for an
  * earlier segment: which says nothing of the stack. From the first reading after segments came out
- * of order, everything that could then have come so is taken to have.
+ * of order, everything that could then have come so is taken to have. Where that cannot be
+ * remembered, the segment is counted as lost.
  */
-static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 before)
+static __always_inline bool netto_may_have_been_blocked(struct netto_latency *own, const struct netto_packet *packet, __u32 before)
 {
+	struct sock *sk = packet->sk;
 	struct tcp_sock *tcp = (void *)sk;
-	struct netto_disorder *own;
+	struct netto_disorder *disorder = 0;
+	struct netto_socket_place place = {};
 	__u32 segments;
+	__u64 ports;
 
 	if (netto_includes_hol)
 		return false;
 	segments = BPF_CORE_READ(tcp, rcv_ooopack);
 	if (!segments)
 		return false;
-	own = bpf_sk_storage_get(&netto_disorders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!own)
+	/* The ports tell it from a later socket of its address. */
+	ports = (__u32)sk->__sk_common.skc_dport << 16 | sk->__sk_common.skc_num;
+	if (netto_claim_place(&netto_disorder_sets, NETTO_LATENCY_DISORDERS, netto_number_of(sk) | ports << 32, &place))
+		disorder = bpf_map_lookup_elem(&netto_disorders, &place.index);
+	if (!disorder) {
+		netto_lose(own, packet, NETTO_TCP_READ);
+		netto_lose(own, packet, NETTO_TCP_WAIT);
 		return true;
-	if (segments != own->segments) {
-		own->segments = segments;
-		own->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
+	}
+	netto_keep_place(&place, NETTO_DISORDER_JIFFIES);
+	if (place.is_new || segments != disorder->segments) {
+		disorder->segments = segments;
+		disorder->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
 		if (BPF_CORE_READ(tcp, out_of_order_queue.rb_node)) {
 			struct sk_buff *last = BPF_CORE_READ(tcp, ooo_last_skb);
 			struct tcp_skb_cb *cb = (void *)last + bpf_core_field_offset(last->cb);
 
-			own->until_seq = BPF_CORE_READ(cb, end_seq);
+			disorder->until_seq = BPF_CORE_READ(cb, end_seq);
 		}
 	}
-	return (__s32)(BPF_CORE_READ(tcp, copied_seq) - before - own->until_seq) < 0;
+	return (__s32)(BPF_CORE_READ(tcp, copied_seq) - before - disorder->until_seq) < 0;
 }
 
 #endif

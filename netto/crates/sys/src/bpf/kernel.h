@@ -186,6 +186,8 @@ struct net_device {
 	possible_net_t nd_net;
 	/* Set if packets are passed on to a bridge, a bond and the like. */
 	void *rx_handler;
+	/* A bit field since 6.10. */
+	unsigned int priv_flags;
 };
 
 struct sk_buff {
@@ -201,6 +203,8 @@ struct sk_buff {
 	__u8 tstamp_type : 2;
 	/* Interface by which it came; 0 if it was made here. */
 	int skb_iif;
+	/* Of its flow; 0 if it has none yet. */
+	__u32 hash;
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;
@@ -242,6 +246,8 @@ struct __sk_buff {
 	__u32 gso_size;
 };
 
+/* include/linux/netdevice.h: a bridge. */
+#define IFF_EBRIDGE (1 << 1)
 /* include/linux/sched.h: io_uring's workers and submission-queue threads. */
 #define PF_IO_WORKER 0x00000010
 /* A thread of the kernel. */

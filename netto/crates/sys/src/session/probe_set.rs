@@ -74,15 +74,16 @@ impl ProbeSet {
             .map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Detaches what begins a kind, or what ends it.
+    /// Detaches what begins a kind, or what ends it; within a group in the reverse order of
+    /// attachment, as later programs may use what earlier ones note.
     pub(crate) fn detach(&mut self, groups: GroupSet, role: Role) {
-        for member in self.of(groups, role) {
-            member.is_wanted = false;
-            if member.section().is_none() {
-                member.probe.detach();
-            }
-        }
+        self.of(groups, role)
+            .for_each(|member| member.is_wanted = false);
         self.settle_hooks_of(groups);
+        let members = self.of(groups, role).rev();
+        for member in members.filter(|member| member.section().is_none()) {
+            member.probe.detach();
+        }
     }
 
     /// Takes over a feature's probes.
@@ -146,7 +147,7 @@ impl ProbeSet {
         runs
     }
 
-    fn of(&mut self, groups: GroupSet, role: Role) -> impl Iterator<Item = &mut Member> {
+    fn of(&mut self, groups: GroupSet, role: Role) -> impl DoubleEndedIterator<Item = &mut Member> {
         let probes = self.probes.iter_mut();
         probes.filter(move |probe| groups.has(probe.group) && probe.role == role)
     }

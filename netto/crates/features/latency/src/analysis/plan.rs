@@ -62,7 +62,10 @@ const UDP: [Program; 2] = [
     function("netto_udp_v6", "udpv6_rcv"),
 ];
 const TCP_ENQUEUED: Program = function("netto_tcp_enqueued", "tcp_queue_rcv");
-const UDP_ENQUEUED: Program = function("netto_udp_enqueued", "__udp_enqueue_schedule_skb");
+const UDP_ENQUEUED: [Program; 2] = [
+    function("netto_udp_enqueued", "__udp_enqueue_schedule_skb"),
+    function("netto_udp_enqueuing", "__udp_enqueue_schedule_skb"),
+];
 const TCP_READ: Program = function("netto_tcp_read", "tcp_recv_timestamp");
 const UDP_READ: Program = function("netto_udp_read", "skb_consume_udp");
 
@@ -77,6 +80,12 @@ const READY: Program = tracepoint("netto_ready", "sk_data_ready");
 const TCP_READ_NEAR: Program = tracepoint("netto_tcp_read_near", "skb_copy_datagram_iovec");
 const UDP_READ_NEAR: Program = tracepoint("netto_udp_read_near", "sock_recv_length");
 
+/// Where packets of this host arrive, whose stamps say when they departed.
+const ARRIVALS: [Program; 3] = [
+    tracepoint("netto_arrives", "netif_rx"),
+    tracepoint("netto_arrives_at_once", "netif_receive_skb_entry"),
+    GRO[0],
+];
 const GRO: [Program; 2] = [
     tracepoint("netto_gro", "napi_gro_receive_entry"),
     tracepoint("netto_gro_frags", "napi_gro_frags_entry"),
@@ -84,8 +93,11 @@ const GRO: [Program; 2] = [
 const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
 const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
 
-/// All programs.
-pub const PROGRAMS: [Program; 20] = [
+/// All programs, in the order of attachment: arrivals come first.
+pub const PROGRAMS: [Program; 23] = [
+    ARRIVALS[0],
+    ARRIVALS[1],
+    GRO[0],
     IP[0],
     IP[1],
     TCP[0],
@@ -93,7 +105,8 @@ pub const PROGRAMS: [Program; 20] = [
     UDP[0],
     UDP[1],
     TCP_ENQUEUED,
-    UDP_ENQUEUED,
+    UDP_ENQUEUED[0],
+    UDP_ENQUEUED[1],
     TCP_READ,
     UDP_READ,
     IP_NEAR,
@@ -102,7 +115,6 @@ pub const PROGRAMS: [Program; 20] = [
     READY,
     TCP_READ_NEAR,
     UDP_READ_NEAR,
-    GRO[0],
     GRO[1],
     QUEUED,
     UNQUEUED,
@@ -165,69 +177,71 @@ pub struct Plan {
 /// properties of packets there.
 struct Method {
     groups: Vec<Vec<Program>>,
-    /// Optional programs that improve accuracy.
-    helpers: Vec<Program>,
     known: KnownFields,
+}
+
+/// Programs that improve accuracy: they tell when a packet arrived, where its stamp does not, and
+/// which packet it is.
+fn helpers(point: Point, means: Means) -> Vec<Program> {
+    let is_tcp = matches!(
+        point,
+        Point::TcpStart | Point::TcpSocketEnqueued | Point::TcpSocketRead
+    );
+    let delivery = match (point, means) {
+        (Point::DriverToIp | Point::Qdisc, _) => return Vec::new(),
+        (Point::TcpReadWait | Point::UdpReadWait, Means::Sockets) => return vec![START_NEAR],
+        (Point::TcpReadWait | Point::UdpReadWait, _) => return Vec::new(),
+        (Point::IpStart, _) => Vec::new(),
+        (_, Means::Sockets) => vec![START_NEAR],
+        (_, Means::Functions) if is_tcp => TCP.to_vec(),
+        (_, Means::Functions) => UDP.to_vec(),
+        (_, Means::Tracepoints) if is_tcp => vec![TCP_NEAR],
+        (_, Means::Tracepoints) => Vec::new(),
+    };
+    [&ARRIVALS[..], &delivery].concat()
 }
 
 fn method(point: Point, means: Means) -> Option<Method> {
     let near = means != Means::Functions;
-    let helpers = match means {
-        Means::Sockets => vec![START_NEAR],
-        _ => Vec::new(),
-    };
     let one = |program: Program| vec![program];
-    let (groups, helpers, known) = match point {
-        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], KnownFields::Device),
-        Point::IpStart => (vec![IP.to_vec()], vec![], KnownFields::Device),
+    let (groups, known) = match point {
+        Point::IpStart if near => (vec![one(IP_NEAR)], KnownFields::Device),
+        Point::IpStart => (vec![IP.to_vec()], KnownFields::Device),
         Point::TcpStart | Point::UdpStart if means == Means::Sockets => {
-            (vec![one(START_NEAR)], vec![], KnownFields::Socket)
+            (vec![one(START_NEAR)], KnownFields::Socket)
         }
-        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], KnownFields::Socket),
-        Point::TcpStart => (vec![TCP.to_vec()], vec![], KnownFields::Device),
+        Point::TcpStart if near => (vec![one(TCP_NEAR)], KnownFields::Socket),
+        Point::TcpStart => (vec![TCP.to_vec()], KnownFields::Device),
         Point::UdpStart if near => return None,
-        Point::UdpStart => (vec![UDP.to_vec()], vec![], KnownFields::Device),
+        Point::UdpStart => (vec![UDP.to_vec()], KnownFields::Device),
         Point::TcpSocketEnqueued | Point::UdpSocketEnqueued if near => {
-            (vec![one(READY)], helpers, KnownFields::Socket)
+            (vec![one(READY)], KnownFields::Socket)
         }
-        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], KnownFields::Socket),
-        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], KnownFields::Socket),
-        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], KnownFields::Reader),
-        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], KnownFields::Reader),
-        Point::UdpSocketRead if near => (
-            vec![one(READY), one(UDP_READ_NEAR)],
-            helpers,
-            KnownFields::Reader,
-        ),
-        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], KnownFields::Reader),
+        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], KnownFields::Socket),
+        Point::UdpSocketEnqueued => (vec![UDP_ENQUEUED.to_vec()], KnownFields::Socket),
+        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], KnownFields::Reader),
+        Point::TcpSocketRead => (vec![one(TCP_READ)], KnownFields::Reader),
+        Point::UdpSocketRead if near => (vec![one(READY), one(UDP_READ_NEAR)], KnownFields::Reader),
+        Point::UdpSocketRead => (vec![one(UDP_READ)], KnownFields::Reader),
         Point::TcpReadWait | Point::UdpReadWait => {
             let (from, until) = match point {
                 Point::TcpReadWait => (Point::TcpSocketEnqueued, Point::TcpSocketRead),
                 _ => (Point::UdpSocketEnqueued, Point::UdpSocketRead),
             };
-            let mut both = method(from, means)?;
-            let until = method(until, means)?;
-            both.groups.extend(until.groups);
-            (both.groups, both.helpers, KnownFields::Reader)
+            let mut groups = method(from, means)?.groups;
+            groups.extend(method(until, means)?.groups);
+            (groups, KnownFields::Reader)
         }
         Point::DriverToIp => {
             let ip = match near {
                 true => one(IP_NEAR),
                 false => IP.to_vec(),
             };
-            (vec![GRO.to_vec(), ip], vec![], KnownFields::Device)
+            (vec![GRO.to_vec(), ip], KnownFields::Device)
         }
-        Point::Qdisc => (
-            vec![one(QUEUED), one(UNQUEUED)],
-            vec![],
-            KnownFields::Socket,
-        ),
+        Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], KnownFields::Socket),
     };
-    Some(Method {
-        groups,
-        helpers,
-        known,
-    })
+    Some(Method { groups, known })
 }
 
 /// The first filter that uses a property unknown at a point; `None` if all can be applied.
@@ -256,7 +270,8 @@ impl Plan {
         for &point in &request.points {
             match one(request, point, means, &has) {
                 Ok((programs, method)) => {
-                    chosen.extend(programs.iter().map(|program| program.name));
+                    let helpers = helpers(point, means).into_iter().filter(&has);
+                    chosen.extend(programs.into_iter().chain(helpers).map(|own| own.name));
                     points.push((point, method));
                 }
                 Err(reason) => missing.push((point, reason)),
@@ -328,7 +343,6 @@ fn one(
         }
         programs.extend(found);
     }
-    programs.extend(way.helpers);
     Ok((programs, methods.join(", ")))
 }
 
@@ -350,11 +364,13 @@ mod tests {
     #[test]
     fn functions_are_hooked_where_they_are() {
         let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, |_| true);
-        assert_eq!(names(&plan), ["netto_ip_v4", "netto_ip_v6"]);
+        let arrivals = ["netto_arrives", "netto_arrives_at_once", "netto_gro"];
+        let with_arrivals = |others: &[&'static str]| [&arrivals, others].concat();
+        assert_eq!(names(&plan), with_arrivals(&["netto_ip_v4", "netto_ip_v6"]));
         assert_eq!(plan.points, [(Point::IpStart, "fentry".to_owned())]);
         let without_v6 = |program: &Program| program.hook != "ip6_rcv_core";
         let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, without_v6);
-        assert_eq!(names(&plan), ["netto_ip_v4"]);
+        assert_eq!(names(&plan), with_arrivals(&["netto_ip_v4"]));
         let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, |_| false);
         assert_eq!(plan.points, []);
         assert_eq!(plan.missing[0].1, "this kernel has no ip_rcv_core to hook");
@@ -366,7 +382,14 @@ mod tests {
         let plan = Plan::new(&request, Means::Sockets, |_| true);
         assert_eq!(
             names(&plan),
-            ["netto_start_near", "netto_ready", "netto_udp_read_near"]
+            [
+                "netto_arrives",
+                "netto_arrives_at_once",
+                "netto_gro",
+                "netto_start_near",
+                "netto_ready",
+                "netto_udp_read_near"
+            ]
         );
         assert_eq!(plan.points[0].1, "cgroup_skb");
         assert_eq!(plan.points[1].1, "sk_data_ready, sock_recv_length");

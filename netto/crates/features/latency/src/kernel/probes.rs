@@ -235,15 +235,33 @@ impl Open<'_> {
         };
         let elements = self.possible_cpus * (1 + groups);
         open.maps.netto_latencies.set_max_entries(elements as u32)?;
-        let waits = [
-            Point::TcpReadWait,
-            Point::UdpReadWait,
-            Point::DriverToIp,
-            Point::Qdisc,
-        ];
-        if plan.points.iter().any(|(point, _)| waits.contains(point)) {
-            let waiting = &mut open.maps.netto_waiting;
+        let has_any = |points: &[Point]| {
+            let mut planned = plan.points.iter();
+            planned.any(|(point, _)| points.contains(point))
+        };
+        let maps = &mut open.maps;
+        use Point::{DriverToIp, Qdisc, TcpReadWait, TcpSocketRead, UdpReadWait};
+        if has_any(&[TcpReadWait, UdpReadWait, DriverToIp, Qdisc]) {
+            let waiting = &mut maps.netto_waiting;
             waiting.set_max_entries(abi::LATENCY_WAITING as u32)?;
+        }
+        if is_planned("netto_arrives") {
+            let sets = abi::LATENCY_ARRIVALS;
+            maps.netto_arrivals.set_max_entries(sets as u32)?;
+            let delays = abi::LATENCY_WAITING;
+            maps.netto_delays.set_max_entries(delays as u32)?;
+        }
+        if has_any(&[TcpReadWait, TcpSocketRead]) {
+            let places = abi::LATENCY_DISORDERS;
+            maps.netto_disorders.set_max_entries(places as u32)?;
+            let sets = &mut maps.netto_disorder_sets;
+            sets.set_max_entries((places / abi::LATENCY_WAYS) as u32)?;
+        }
+        if is_planned("netto_udp_read_near") {
+            let places = abi::LATENCY_SOCKETS;
+            maps.netto_datagrams.set_max_entries(places as u32)?;
+            let sets = &mut maps.netto_datagram_sets;
+            sets.set_max_entries((places / abi::LATENCY_WAYS) as u32)?;
         }
         let skel = open
             .load()
