@@ -17,7 +17,9 @@ pub const HOOKS: &[&str] = &[
     "tp_btf/napi_poll",
     "tp_btf/napi_gro_receive_entry",
     "tp_btf/napi_gro_frags_entry",
+    "tp_btf/netif_rx",
     "tp_btf/netif_receive_skb",
+    "tp_btf/netif_receive_skb_entry",
     "tp_btf/net_dev_queue",
     "tp_btf/qdisc_enqueue",
     "tp_btf/qdisc_dequeue",
@@ -41,6 +43,7 @@ pub const HOOKS: &[&str] = &[
     "fentry/tcp_rcv_state_process",
     "fentry/sock_def_readable",
     "fexit/tcp_queue_rcv",
+    "fentry/__udp_enqueue_schedule_skb",
     "fexit/__udp_enqueue_schedule_skb",
     // Tasks: tracepoints run with preemption off, and functions with locks of sockets and of
     // control groups held.
@@ -49,6 +52,7 @@ pub const HOOKS: &[&str] = &[
     "tp_btf/skb_copy_datagram_iovec",
     "tp_btf/mm_filemap_get_pages",
     "tp_btf/cgroup_mkdir",
+    "tp_btf/task_newtask",
     "fentry/filemap_read",
     "fentry/tcp_recv_timestamp",
     "fentry/skb_consume_udp",

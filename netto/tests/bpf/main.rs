@@ -16,9 +16,6 @@ use std::process::Command;
 use object::Object;
 use rule::violations;
 
-/// Maps of storages that programs may create for now.
-const EXCEPTED_MAPS: &[&str] = &["netto_datagrams", "netto_disorders"];
-
 fn embedded() -> Vec<Object> {
     object::embedded(&std::fs::read(env!("CARGO_BIN_EXE_netto")).unwrap())
 }
@@ -54,7 +51,7 @@ fn no_program_allocates_or_frees_memory() {
     let objects = embedded();
     let found: Vec<String> = objects
         .iter()
-        .flat_map(|object| violations(object, EXCEPTED_MAPS))
+        .flat_map(violations)
         .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
     let programs: usize = objects.iter().map(|object| object.programs.len()).sum();
@@ -80,7 +77,7 @@ fn found_in(definitions: &str, body: &str) -> Vec<String> {
     let code = format!(
         "{definitions}\nSEC(\"tp_btf/sched_switch\") int program(void **ctx) {{ {body} }}\n"
     );
-    violations(&compiled(&code), &[])
+    violations(&compiled(&code))
 }
 
 #[track_caller]
@@ -191,7 +188,7 @@ fn what_is_not_known_to_allocate_nothing_is_found() {
 #[test]
 fn a_hook_that_is_not_in_the_table_is_found() {
     let code = "SEC(\"tp_btf/never_seen\") int program(void *ctx) { return 0; }";
-    let found = violations(&compiled(code), &[]);
+    let found = violations(&compiled(code));
     let expected =
         "made.bpf.c: program (tp_btf/never_seen) is at a hook that hooks.rs does not have";
     assert_eq!(found, [expected]);
