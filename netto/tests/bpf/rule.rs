@@ -19,12 +19,14 @@ const HARMLESS: &[i32] = &[
     16,  // bpf_get_current_comm
     26,  // bpf_skb_load_bytes
     35,  // bpf_get_current_task
+    46,  // bpf_get_socket_cookie: the next number, if the socket has none yet
     67,  // bpf_get_stack
     80,  // bpf_get_current_cgroup_id
     93,  // bpf_spin_lock
     94,  // bpf_spin_unlock
     113, // bpf_probe_read_kernel
     115, // bpf_probe_read_kernel_str
+    118, // bpf_jiffies64
     131, // bpf_ringbuf_reserve: of the ring's memory
     132, // bpf_ringbuf_submit
     154, // bpf_this_cpu_ptr
@@ -90,9 +92,7 @@ pub fn violations(object: &Object) -> Vec<String> {
                             program.hook.starts_with(begin) && code[at].value == *helper
                         });
                         if !is_harmless {
-                            call(object, code, at)
-                                .into_iter()
-                                .for_each(&mut say);
+                            call(object, code, at).into_iter().for_each(&mut say);
                         }
                     }
                     _ => {}
