@@ -190,6 +190,8 @@ pub const TABLE: &[Row] = &[
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),
+    root("owners::who_preempts_")
+        .long("only PREEMPT_RT preempts softirqs: `cargo xtask vm --kernel rt -- owners::who_preempts_`"),
     root("owners::the_note_")
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),

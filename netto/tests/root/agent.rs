@@ -54,11 +54,23 @@ fn role(words: &[String]) -> Result<()> {
         cpus::be_modest()?;
         words.drain(..1);
     }
+    if let ["urgently", ..] = words[..] {
+        cpus::be_urgent()?;
+        words.drain(..1);
+    }
     match words[..] {
         ["udp-blast", to] => udp_blast(to.parse()?),
         ["udp-flows", to] => udp_flows(to.parse()?),
         ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
         ["udp-sink", at] => udp_sink(at.parse()?),
+        ["udp-connected-sink", at] => {
+            let socket = UdpSocket::bind(at)?;
+            go_on(|| {
+                let (_, from) = socket.recv_from(&mut [0; 2048])?;
+                socket.connect(from)?;
+                udp_reads(&socket)
+            })
+        }
         ["udp-dear-sink", at] => {
             let socket = flow_cpu::dear_sink(at.parse()?)?;
             go_on(|| udp_reads(&socket))
@@ -66,6 +78,10 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-works", at, work_ns] => {
             let (socket, work_ns) = (UdpSocket::bind(at)?, work_ns.parse()?);
             go_on(|| loads::udp_works(&socket, Duration::from_nanos(work_ns)))
+        }
+        ["udp-works-first", at, work_ns] => {
+            let (socket, work_ns) = (UdpSocket::bind(at)?, work_ns.parse()?);
+            go_on(|| loads::udp_works_first(&socket, Duration::from_nanos(work_ns)))
         }
         ["udp-spin-sink", at] => {
             let socket = UdpSocket::bind(at)?;
@@ -179,7 +195,12 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-paced", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);
-            go_on(|| loads::udp_paced(to, per_second))
+            go_on(|| loads::udp_paced(to, per_second, SMALL_BYTES))
+        }
+        ["udp-paced-bytes", to, per_second, bytes] => {
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            let bytes = bytes.parse()?;
+            go_on(|| loads::udp_paced(to, per_second, bytes))
         }
         ["udp-paced-flows", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;

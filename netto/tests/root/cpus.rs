@@ -69,6 +69,17 @@ pub fn interrupts_of_cpus() -> Result<u64> {
     Ok(counts.filter_map(|count| count.parse::<u64>().ok()).sum())
 }
 
+/// Has its CPU before all others that are not urgent, also before those that serve a softirq where
+/// these can be preempted.
+pub fn be_urgent() -> Result<()> {
+    let urgent = libc::sched_param { sched_priority: 60 };
+    // SAFETY: the call reads the parameter, which is valid, and keeps nothing of it.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &urgent) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()).context("cannot be urgent"),
+    }
+}
+
 /// Has less of its CPU than another one that wants it: two fifths as much (`sched_prio_to_weight`).
 pub fn be_modest() -> Result<()> {
     const NICE: i32 = 4;

@@ -106,12 +106,13 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
 }
 
 /// Small packets at this rate per second; 0: as fast as possible.
-pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
+pub fn udp_paced(to: SocketAddr, per_second: u64, bytes: usize) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(to)?;
+    let packet = vec![0x55; bytes];
     // A closed port answers with an error on a later send: not this test's business.
     paced(per_second, || {
-        let _ = socket.send(&[0x55; 64]);
+        let _ = socket.send(&packet);
         Ok(())
     })
 }
@@ -290,6 +291,24 @@ pub fn udp_works(socket: &UdpSocket, work: Duration) -> Result<()> {
         while begin.elapsed() < work {
             std::hint::spin_loop();
         }
+    }
+}
+
+/// Is told of datagrams, and works so long before it reads them: a reader that has begun to read waits
+/// for the softirq of its CPU.
+pub fn udp_works_first(socket: &UdpSocket, work: Duration) -> Result<()> {
+    socket.set_nonblocking(true)?;
+    let mut packet = [0; 2048];
+    loop {
+        poll(
+            &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)],
+            PollTimeout::NONE,
+        )?;
+        let begin = Instant::now();
+        while begin.elapsed() < work {
+            std::hint::spin_loop();
+        }
+        while socket.recv(&mut packet).is_ok() {}
     }
 }
 

@@ -35,6 +35,8 @@ tests! {
         = a_bridge_forwards;
     owners::what_a_router_forwards_is_the_interfaces_and_what_is_received_the_groups ["ip"]
         = a_router_forwards;
+    owners::who_preempts_a_softirq_causes_none_of_its_time ["ip"]
+        = who_preempts_a_softirq_causes_none_of_its_time;
     owners::of_each_cpu_and_interval_owners_sum_to_the_component_to_the_nanosecond ["ip"]
         = owners_sum_to_the_component;
     owners::processes_are_told_apart_within_a_group ["ip"] = processes_are_told_apart;
@@ -264,6 +266,46 @@ fn a_bridge_forwards() -> Result<()> {
 
 fn a_router_forwards() -> Result<()> {
     forwarded(&Network::routed()?, "forwarding_v4")
+}
+
+/// A receiver that runs before all others works so long on each packet that its softirq would be nearly
+/// all of what is charged, if that were the softirq's. On PREEMPT_RT it works before the softirq ends.
+fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
+    const WORK_NS: &str = "5000000";
+    const RATE: &str = "20";
+    const LENGTH: Duration = Duration::from_secs(20);
+    /// Of what both cause. Both get as many packets; to switch to a receiver at once is dearer.
+    const MOST: f64 = 0.85;
+    let network = Network::direct()?;
+    let [urgent, patient, senders] = ["urgent", "patient", "senders"].map(Group::new);
+    let (urgent, patient, senders) = (urgent?, patient?, senders?);
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let to = |port| std::net::SocketAddr::new(network.right_v4, port).to_string();
+    let sink = |group, words: &[&str]| agent(group, &network.right, OTHER_CPU, words);
+    let _sinks = [
+        sink(&urgent, &["urgently", "udp-works-first", &to(6001), WORK_NS])?,
+        sink(&patient, &["udp-sink", &to(6101)])?,
+    ];
+    let source = |port| {
+        let words = ["udp-paced-bytes", &to(port), RATE, "64"];
+        agent(&senders, &network.left, OTHER_CPU, &words)
+    };
+    let _sources = [source(6001)?, source(6101)?];
+    // It times softirqs from begin to end, whoever preempts them.
+    let truth = netto_truth::Truth::attach()?;
+    let sum = look(&mut followed, LENGTH)?;
+    let lasted_ns = |port| -> Result<u64> {
+        let charged = truth.charged()?.into_iter();
+        Ok(charged.filter(|own| own.ports[1] == port).map(|own| own.ns).sum())
+    };
+    println!("\nfrom begin to end {} and {} ns", lasted_ns(6001)?, lasted_ns(6101)?);
+    let [urgent, patient] = [&urgent, &patient].map(|group| caused_by(&sum, group, "rx_softirq"));
+    let (urgent, patient) = (urgent?, patient?);
+    let share = urgent / (urgent + patient);
+    let whole_ns = total(&sum, "rx_softirq")?;
+    println!("\n{share:.3} of both; {urgent:.0} and {patient:.0} of {whole_ns:.0} ns");
+    ensure!(patient > 0.0 && share <= MOST);
+    Ok(())
 }
 
 fn owners_sum_to_the_component() -> Result<()> {

@@ -21,6 +21,8 @@ pub struct Charged {
     pub cgroup: u64,
     /// Source and destination of the packet; 0 for one of neither TCP nor UDP, and without a packet.
     pub ports: [u16; 2],
+    /// Whether a bridge took the packet.
+    pub is_bridged: bool,
     /// CPU time, nanoseconds.
     pub ns: u64,
 }
@@ -57,6 +59,7 @@ impl Truth {
             all.push(Charged {
                 cgroup: word(&key, 0)?,
                 ports: [(ports >> 16) as u16, ports as u16],
+                is_bridged: ports >> 32 != 0,
                 ns,
             });
         }

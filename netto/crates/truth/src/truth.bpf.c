@@ -24,7 +24,10 @@ struct sk_buff___received {
 
 struct truth_key {
 	__u64 cgroup;
-	/* Of the source (bits 16..31) and the destination; 0 without a packet of TCP or UDP. */
+	/*
+	 * Of the source (bits 16..31) and the destination; 0 without a packet of TCP or UDP. Bit 32: a bridge
+	 * takes it, and no socket here.
+	 */
 	__u64 ports;
 };
 
@@ -121,6 +124,8 @@ int BPF_PROG(truth_packet, struct sk_buff *skb)
 	}
 	own->has_packet = 1;
 	own->key.ports = truth_ports(skb);
+	if (BPF_CORE_READ(skb, dev, rx_handler))
+		own->key.ports |= 1ULL << 32;
 	return 0;
 }
 
