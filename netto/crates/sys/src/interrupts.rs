@@ -31,26 +31,23 @@ impl NicInterrupts {
     /// CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// The kernel refuses to write the map, which is not expected.
+    /// The kernel refuses to write the map: it has no room for more interrupts.
     pub fn follow(&mut self, roots: &Roots, now_ns: u64) -> libbpf_rs::Result<()> {
         if now_ns < self.from_ns {
             return Ok(());
         }
         self.from_ns = now_ns + PAUSE_NS;
         let now = roots.nic_interrupts();
-        for (interrupts, value) in [
-            (now.difference(&self.known), 1_u64),
-            (self.known.difference(&now), 0),
-        ] {
-            for interrupt in interrupts.filter(|number| **number < self.map.max_entries()) {
-                self.map.update(
-                    &interrupt.to_ne_bytes(),
-                    &value.to_ne_bytes(),
-                    MapFlags::ANY,
-                )?;
-            }
+        let known = std::mem::take(&mut self.known);
+        for interrupt in known.difference(&now) {
+            self.map.delete(&interrupt.to_ne_bytes())?;
         }
-        self.known = now;
+        self.known = known.intersection(&now).copied().collect();
+        for interrupt in now.difference(&known) {
+            let interrupt_key = interrupt.to_ne_bytes();
+            self.map.update(&interrupt_key, &[1], MapFlags::ANY)?;
+            self.known.insert(*interrupt);
+        }
         Ok(())
     }
 }

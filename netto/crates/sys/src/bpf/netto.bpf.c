@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Numbers of interrupts that can be told to be a network device's. */
+/* Interrupts that can be told to be a network device's: a queue has one, whatever its number. */
 #define NETTO_INTERRUPTS 16384
 
 /* Set before load: whether tasks can be switched away in a softirq, as with PREEMPT_RT. */
@@ -100,22 +100,21 @@ int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_s
 	return 0;
 }
 
-/* Interrupts of network devices: a value other than 0. Written by user space. */
+/* Interrupts of network devices. Written by user space; the memory of all is allocated with the map. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, NETTO_INTERRUPTS);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, __u8);
 } netto_nic_interrupts SEC(".maps");
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(netto_irq_entry, int irq)
 {
 	__u32 number = irq;
-	__u64 *is_nic = bpf_map_lookup_elem(&netto_nic_interrupts, &number);
 	struct netto_cpu *cpu;
 
-	if (!is_nic || !*is_nic)
+	if (!bpf_map_lookup_elem(&netto_nic_interrupts, &number))
 		return 0;
 	cpu = netto_this_cpu();
 	if (!cpu)
