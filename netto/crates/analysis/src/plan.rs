@@ -77,6 +77,9 @@ pub struct Facts {
     pub is_sampled_by_tick: bool,
     /// Whether the kernel can preempt softirqs (PREEMPT_RT).
     pub is_realtime: bool,
+    /// Whether programs at tracepoints of softirqs run to their end before another task, or why that
+    /// cannot be relied on.
+    pub tracepoints: Result<(), String>,
 }
 
 impl Facts {
@@ -92,6 +95,7 @@ impl Facts {
             has_symbols: vec![false; COMPONENTS.len()],
             is_sampled_by_tick: false,
             is_realtime: false,
+            tracepoints: untried(),
             type_information: Err(reason),
         }
     }
@@ -158,6 +162,8 @@ pub struct Plan {
     pub has_clock: bool,
     /// Whether the kernel can preempt softirqs (PREEMPT_RT).
     pub is_realtime: bool,
+    /// As in [`Facts`].
+    pub tracepoints: Result<(), String>,
     /// How socket calls are measured.
     pub sockets: Sockets,
     /// Whether stacks are sampled, or why not.
@@ -201,8 +207,12 @@ impl Plan {
             return Err(PlanError::NoTypeInformation(reason.clone()));
         }
         let stacks = facts.stacks.clone().and_then(|()| facts.symbols.clone());
-        let has_clock = method != RequestedMethod::Sampling;
-        let sockets = match (method, &facts.fentry, &stacks) {
+        let has_clock = method != RequestedMethod::Sampling && facts.tracepoints.is_ok();
+        let sockets = match (
+            method,
+            facts.tracepoints.as_ref().and(facts.fentry.as_ref()),
+            &stacks,
+        ) {
             (RequestedMethod::Sampling, _, Err(reason)) => {
                 return Err(PlanError::NoSampling(reason.clone()));
             }
@@ -212,15 +222,18 @@ impl Plan {
             (RequestedMethod::Fentry, Err(refusal), _) => {
                 return Err(PlanError::NoFentry(refusal.clone()));
             }
-            (RequestedMethod::Kprobe, _, _) => match &facts.kprobe {
-                Ok(()) => Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
-                Err(refusal) => return Err(PlanError::NoKprobe(refusal.clone())),
-            },
+            (RequestedMethod::Kprobe, _, _) => {
+                match facts.tracepoints.as_ref().and(facts.kprobe.as_ref()) {
+                    Ok(()) => Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
+                    Err(refusal) => return Err(PlanError::NoKprobe(refusal.clone())),
+                }
+            }
             _ => plan_sockets(facts, &stacks),
         };
         let mut plan = Plan {
             has_clock,
             is_realtime: facts.is_realtime,
+            tracepoints: facts.tracepoints.clone(),
             sockets,
             stacks,
             timed,
@@ -257,9 +270,14 @@ impl Plan {
                 sampling(Method::TpBtf)
             }
             Kind::Timed(Source::IoWorker, _) => sampling(Method::Sampling),
-            Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
-                "a sampling clock cannot see interrupts, and --method sampling uses no probes",
-            ),
+            Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => {
+                Availability::missing(match &facts.tracepoints {
+                    Ok(()) => "a sampling clock cannot see interrupts, and --method sampling uses \
+                               no probes"
+                        .to_owned(),
+                    Err(reason) => format!("a sampling clock cannot see interrupts, and {reason}"),
+                })
+            }
             Kind::Timed(Source::NicInterrupt, _) if !self.times(Group::Softirqs) => {
                 Availability::missing(
                     "a sampling clock cannot see interrupts, and timing them would cost more than \
@@ -407,11 +425,14 @@ impl Plan {
         match &self.sockets {
             Sockets::Timed(..) => {}
             Sockets::Sampled { .. } if !self.has_clock => {
-                notes.push(
-                    "Everything is estimated from sampled stacks, as requested by --method \
-                     sampling."
+                notes.push(match &self.tracepoints {
+                    Ok(()) => "Everything is estimated from sampled stacks, as requested by \
+                               --method sampling."
                         .to_owned(),
-                );
+                    Err(reason) => {
+                        format!("Everything is estimated from sampled stacks: {reason}.")
+                    }
+                });
             }
             Sockets::Sampled { reason } => {
                 notes.push(format!(
@@ -437,6 +458,7 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
             .any(|function| function.source == source)
     };
     let reason = match (&facts.fentry, &facts.kprobe) {
+        _ if let Err(reason) = &facts.tracepoints => reason.clone(),
         _ if !has(Source::SocketSend) || !has(Source::SocketReceive) => {
             "this kernel has none of the known functions of socket calls".to_owned()
         }

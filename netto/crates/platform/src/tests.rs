@@ -15,6 +15,7 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         has_symbols,
         is_sampled_by_tick: false,
         is_realtime: false,
+        tracepoints: Ok(()),
     };
     let plan = Plan::new(&facts, RequestedMethod::Auto).unwrap();
     Knowledge {

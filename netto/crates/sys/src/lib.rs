@@ -24,6 +24,7 @@ pub mod nvme;
 pub mod offloads;
 pub mod peer;
 pub mod perf;
+mod preemption;
 pub mod preflight;
 pub mod privileges;
 pub mod programs;
@@ -65,5 +66,6 @@ macro_rules! skeleton {
 }
 
 skeleton!(netto_skel, "/netto.skel.rs");
+skeleton!(preemption_skel, "/preemption.skel.rs");
 skeleton!(socket_skel, "/socket.skel.rs");
 skeleton!(tick_skel, "/tick.skel.rs");

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use super::btf;
 use super::files;
 use super::perf::SamplingEvent;
+use super::preemption;
 use super::sockets;
 use super::system::Roots;
 use metrics_common::COMPONENTS;
@@ -67,6 +68,12 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         Some(classifier) => classifier.has_symbols().to_vec(),
         None => vec![false; COMPONENTS.len()],
     };
+    let is_realtime = roots.is_realtime();
+    let tracepoints = match is_realtime {
+        true => preemption::programs_are_whole().map_err(|error| format!("{error:#}")),
+        // No task preempts a softirq, nor a context switch: what runs in one is whole.
+        false => Ok(()),
+    };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
         type_information: Ok(()),
@@ -77,7 +84,8 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         symbols,
         has_symbols,
         is_sampled_by_tick: false,
-        is_realtime: roots.is_realtime(),
+        is_realtime,
+        tracepoints,
     };
     Ok((facts, classifier))
 }

@@ -98,6 +98,10 @@ pub struct Readers {
     pub missed: MissedRuns,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: usize,
+    /// Whether the kernel can preempt softirqs (PREEMPT_RT).
+    pub is_realtime: bool,
+    /// Whether programs in softirqs are whole all the same: as in the plan.
+    pub tracepoints: Result<(), String>,
     /// Samples of one CPU in one interval, at the most.
     pub most_samples: u64,
 }
@@ -174,6 +178,8 @@ impl Session {
             interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
             missed,
             possible_cpus,
+            is_realtime: plan.is_realtime,
+            tracepoints: plan.tracepoints.clone(),
             most_samples: frequency_hz * interval_ms.max(SHORTEST_MS) / 1000,
         };
         let session = Session {

@@ -17,6 +17,7 @@ fn perfect() -> Facts {
         has_symbols: vec![true; COMPONENTS.len()],
         is_sampled_by_tick: false,
         is_realtime: false,
+        tracepoints: Ok(()),
     }
 }
 
@@ -317,4 +318,31 @@ fn context_switches_are_probed_only_where_states_are_parked() {
         assert_eq!(plan.capabilities().timed[row], is_probed);
         assert!(plan.components[row].is_available(), "samples show it");
     }
+}
+
+#[test]
+fn where_programs_in_softirqs_can_be_preempted_nothing_is_timed_and_the_reason_is_told() {
+    let facts = Facts {
+        is_realtime: true,
+        tracepoints: Err("this kernel preempts them".into()),
+        ..perfect()
+    };
+    let plan = auto(facts.clone());
+    let capabilities = plan.capabilities();
+    assert!(!plan.has_clock && !capabilities.timed.contains(&true));
+    for slug in ["rx_softirq", "tx_softirq", "tx_syscall", "rx_syscall"] {
+        let by_samples = Availability::by(Method::Sampling);
+        assert_eq!(*availability(&plan, slug), by_samples, "{slug}");
+    }
+    assert!(reason(&plan, "nic_interrupt").contains("this kernel preempts them"));
+    assert!(plan.notes()[0].contains("this kernel preempts them"));
+    for method in [RequestedMethod::Fentry, RequestedMethod::Kprobe] {
+        let refused = Plan::new(&facts, method).unwrap_err().to_string();
+        assert!(refused.contains("this kernel preempts them"), "{refused}");
+    }
+    let facts = Facts {
+        tracepoints: Ok(()),
+        ..facts
+    };
+    assert!(auto(facts).has_clock);
 }
