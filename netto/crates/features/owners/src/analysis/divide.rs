@@ -213,21 +213,10 @@ impl Division {
         self.precision.add_payer(event, pair.payer, weight);
     }
 
-    /// Whether time was charged on a CPU, in the interval or earlier.
-    fn has_charges(&self, cpu: usize) -> bool {
-        let own = self.charged.get(cpu);
-        own.is_some_and(|own| !own.evidence().is_empty() || !own.past().is_empty())
-    }
-
-    /// What was charged on a CPU in the interval, else earlier; nothing if nothing was.
-    fn charged(&self, cpu: usize) -> Weights {
-        let Some(own) = self.charged.get(cpu) else {
-            return Weights::new();
-        };
-        match own.evidence() {
-            [] => own.past().iter().copied().map(in_proportion).collect(),
-            now => now.to_vec(),
-        }
+    /// What was charged on a CPU in the interval, else earlier; `None` if nothing was.
+    fn charged(&self, cpu: usize) -> Option<&Pool> {
+        let own = self.charged.get(cpu)?;
+        (!own.evidence().is_empty() || !own.past().is_empty()).then_some(own)
     }
 
     /// Adds a sample of the interval.
@@ -240,7 +229,7 @@ impl Division {
             found,
             is_of_window,
         } = sample;
-        let is_charged = Some(event) == self.received && self.has_charges(cpu);
+        let is_charged = Some(event) == self.received && self.charged(cpu).is_some();
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -375,9 +364,15 @@ impl Division {
         times: &[(usize, u64)],
         cpu: usize,
     ) -> Option<Vec<Weights>> {
-        if Some(event.row) != self.received || !self.has_charges(cpu) {
-            return None;
-        }
+        let charged = self
+            .charged(cpu)
+            .filter(|_| Some(event.row) == self.received)?;
+        let is_past = charged.evidence().is_empty();
+        let charged = if is_past {
+            charged.past()
+        } else {
+            charged.evidence()
+        };
         let own = self.cpus.get(cpu)?;
         let samples = |&(leaf, ns): &(usize, u64)| {
             let pool = &own[leaf];
@@ -385,12 +380,16 @@ impl Division {
             (ns, seen)
         };
         let parts: Vec<_> = times.iter().map(samples).collect();
-        let fitted = fit(&self.charged(cpu), &parts);
+        let fitted = fit(charged, &parts);
         let settled = fitted.into_iter().zip(times).map(|(weights, &(leaf, _))| {
             let serves_all = is_for_all(leaf) || leaf == event.row;
-            self.settle(weights, || {
+            let mut settled = self.settle(weights, || {
                 serves_all.then(|| self.elsewhere(event, cpu)).flatten()
-            })
+            });
+            if is_past {
+                settled = settled.into_iter().map(in_proportion).collect();
+            }
+            settled
         });
         Some(settled.collect())
     }

@@ -12,7 +12,7 @@ const PRIOR: f64 = 1.0;
 const TURNS: u32 = 16;
 
 /// The weights of owners in each of these parts, with its time and the samples seen in it.
-pub fn fit(owners: &Weights, parts: &[(u64, Weights)]) -> Vec<Weights> {
+pub fn fit(owners: &[(Known, f64)], parts: &[(u64, Weights)]) -> Vec<Weights> {
     let all: f64 = owners.iter().map(|(_, weight)| weight).sum();
     let all_ns: f64 = parts.iter().map(|(ns, _)| *ns as f64).sum();
     let first = |(_, seen): &(u64, Weights)| -> Vec<f64> {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     /// Nanoseconds of each owner in each part.
-    fn fitted(owners: &Weights, parts: &[(u64, Weights)]) -> Vec<Vec<f64>> {
+    fn fitted(owners: &[(Known, f64)], parts: &[(u64, Weights)]) -> Vec<Vec<f64>> {
         let of_part = |(weights, (ns, _)): (Weights, &(u64, Weights))| {
             let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
             weights
@@ -82,10 +82,7 @@ mod tests {
 
     #[test]
     fn without_samples_each_part_is_divided_as_the_event_is() {
-        let found = fitted(
-            &vec![of(1, 3.0), of(2, 1.0)],
-            &[(400, vec![]), (80, vec![])],
-        );
+        let found = fitted(&[of(1, 3.0), of(2, 1.0)], &[(400, vec![]), (80, vec![])]);
         assert_eq!(found, [[300.0, 100.0], [60.0, 20.0]]);
     }
 
@@ -97,7 +94,7 @@ mod tests {
             (300, vec![of(2, 10.0)]),
             (100, vec![of(1, 9.0), of(2, 1.0)]),
         ];
-        let found = fitted(&vec![of(1, 65.0), of(2, 35.0)], &parts);
+        let found = fitted(&[of(1, 65.0), of(2, 35.0)], &parts);
         let of_owner = |at: usize| found.iter().map(|part| part[at]).sum::<f64>();
         assert!((of_owner(0) - 650.0).abs() < 5.0, "{found:?}");
         assert!((of_owner(1) - 350.0).abs() < 5.0, "{found:?}");
@@ -106,7 +103,7 @@ mod tests {
 
     #[test]
     fn samples_of_who_was_not_charged_tell_nothing() {
-        let found = fitted(&vec![of(1, 1.0)], &[(70, vec![of(2, 5.0)]), (30, vec![])]);
+        let found = fitted(&[of(1, 1.0)], &[(70, vec![of(2, 5.0)]), (30, vec![])]);
         assert_eq!(found, [[70.0], [30.0]]);
     }
 }

@@ -302,6 +302,27 @@ fn between_windows_waking_another_cpu_is_caused_as_windows_showed() {
     }
 }
 
+/// What was handed on has its cause in the interval of the window, and in those after it.
+#[test]
+fn between_windows_what_was_charged_for_waking_another_cpu_is_caused_by_who_receives_there() {
+    let [sender, one, two] = [10, 11, 12];
+    let mut division = Division::default();
+    division.begin(1, 2);
+    let waking = pair(NOBODY, sender);
+    division.add_charge(0, waking, Evidence::Nothing, 50_000_000);
+    division.add_charge(1, pair(one, 3), Evidence::Socket, 30_000_000);
+    division.add_charge(1, pair(two, 3), Evidence::Socket, 10_000_000);
+    for _ in 0..3 {
+        let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [8_000, 0])]));
+        let found = [one, two].map(|cause| paid(&portions, "napi_loop", pair(cause, sender)));
+        assert!(
+            found[0].abs_diff(6_000) <= 1 && found[1].abs_diff(2_000) <= 1,
+            "{found:?}"
+        );
+        division.begin(1, 2);
+    }
+}
+
 #[test]
 fn softirqs_and_their_parts_take_from_who_they_interrupt_and_calls_do_not() {
     for slug in ["rx_softirq", "gro", "rx_unattributed", "net_timer"] {
