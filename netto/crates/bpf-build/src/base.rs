@@ -188,9 +188,9 @@ const RECORDS: &[Record] = &[
                 "Who must meet its packet: 0 for the softirq at hand, else a thread of the kernel.",
             ),
             (
-                "in_softirq",
+                "softirq_worker",
                 1,
-                "1 while a softirq is served, known while owners' probes are attached.",
+                "Who serves a softirq, as in waiting_worker but never 0, while owners' probes are attached; 0 if none is.",
             ),
             (
                 "last_socket",
@@ -204,6 +204,11 @@ const RECORDS: &[Record] = &[
             ),
             ("last_interfaces", 1, "Its interfaces, as in answers."),
             ("last_worker", 1, "Who met it, as in waiting_worker."),
+            (
+                "last_header",
+                1,
+                "Where the network header of the packet is that has found its socket last; 0 if unknown.",
+            ),
             ("numbered", 1, "Samples that were given a number."),
             (
                 "leaving_skb",
@@ -216,16 +221,26 @@ const RECORDS: &[Record] = &[
                 "Number of the sample that it answered.",
             ),
             ("leaving_to", 1, "Interface by which it left."),
-            ("met", 1, "Runs of the programs that meet packets."),
+            (
+                "softirq_runs",
+                1,
+                "Runs in softirqs of the programs that meet packets.",
+            ),
+            ("task_runs", 1, "Their runs in tasks."),
             (
                 "since_ns",
                 1,
-                "When the RX softirq at hand began or met a packet; 0 if none is.",
+                "When the RX softirq at hand began or met a packet, by a clock that stands while it is preempted; 0 if none is.",
             ),
             (
                 "due_ns",
                 1,
-                "Time of such softirqs that no packet was told of for.",
+                "Time of such softirqs, from the begin of a step.",
+            ),
+            (
+                "point_ns",
+                1,
+                "The point of that time at which a packet is told of next; 0 before the first.",
             ),
             (
                 "step_ns",

@@ -27,28 +27,18 @@ const CONSTANTS: &[Constant] = &[
     },
 ];
 
-const RECORDS: &[Record] = &[
-    Record {
-        name: "answers",
-        about: "Reports on the owners of pending samples of one CPU.",
-        fields: &[
-            ("told", 1, "Number of reports."),
-            ("words", 0, "A ring of reports: see owners.bpf.h."),
-        ],
-    },
-    Record {
-        name: "charges",
-        about: "Packets of one CPU that time was charged to.",
-        fields: &[
-            ("told", 1, "How many there were."),
-            (
-                "words",
-                CHARGE_PLACES * CHARGE_WORDS,
-                "A ring of them: see owners.bpf.h.",
-            ),
-        ],
-    },
-];
+const RECORDS: &[Record] = &[Record {
+    name: "charges",
+    about: "Packets of one CPU that time was charged to.",
+    fields: &[
+        ("newest", 1, "Number of the newest one."),
+        (
+            "words",
+            CHARGE_PLACES * CHARGE_WORDS,
+            "A ring of them: see owners.bpf.h.",
+        ),
+    ],
+}];
 
 fn main() -> anyhow::Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);

@@ -87,10 +87,12 @@ impl CpuRecords {
         }
     }
 
-    /// Number of sockets and packets that programs have recorded on a CPU for tagging samples.
-    pub fn met(&self, cpu: usize) -> u64 {
-        let word = self.records.element(cpu);
-        let word = word.get(abi::CPU_BYTES / 8 + abi::TAG_MET);
-        word.map_or(0, |word| word.load(Relaxed))
+    /// Runs on a CPU of the programs that meet sockets and packets for tagging samples.
+    pub fn tag_runs(&self, cpu: usize) -> u64 {
+        let words = self.records.element(cpu);
+        let runs = [abi::TAG_SOFTIRQ_RUNS, abi::TAG_TASK_RUNS];
+        let runs = runs.map(|at| words.get(abi::CPU_BYTES / 8 + at));
+        let runs = runs.into_iter().flatten();
+        runs.map(|word| word.load(Relaxed)).sum()
     }
 }

@@ -106,6 +106,9 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
         platform.sampling.is_some(),
         "no stacks are sampled here, and CPU time is divided among owners by them"
     );
+    if let Err(reason) = &platform.readers.tracepoints {
+        anyhow::bail!("{reason}");
+    }
     let resolver = OwnerResolver::start(&platform.roots)?;
     let Loaded {
         events,
@@ -416,8 +419,8 @@ impl Instrument for WhoseCost {
             self.resolver.learn(id, &path);
         }
         self.resolver.take_answers(now_ns);
-        let met = self.events.met(cpus);
-        platform.overhead.count(&self.group, met);
+        let runs = self.events.runs(cpus);
+        platform.overhead.count(&self.group, runs);
         self.division
             .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);

@@ -17,7 +17,7 @@ int netto_ready(__u64 *ctx)
 SEC("fentry/sock_def_readable")
 int BPF_PROG(netto_readable, struct sock *sk)
 {
-	return netto_meet_socket((__u64)sk);
+	return netto_meet_socket((__u64)sk, 0);
 }
 
 SEC("tp_btf/tcp_probe")
@@ -31,15 +31,15 @@ int netto_segment(__u64 *ctx)
  * is not established.
  */
 SEC("fentry/tcp_add_backlog")
-int BPF_PROG(netto_backlog, struct sock *sk)
+int BPF_PROG(netto_backlog, struct sock *sk, struct sk_buff *skb)
 {
-	return netto_meet_socket((__u64)sk);
+	return netto_meet_socket((__u64)sk, netto_header(skb));
 }
 
 SEC("fentry/tcp_rcv_state_process")
-int BPF_PROG(netto_state, struct sock *sk)
+int BPF_PROG(netto_state, struct sock *sk, struct sk_buff *skb)
 {
-	return netto_meet_socket((__u64)sk);
+	return netto_meet_socket((__u64)sk, netto_header(skb));
 }
 
 /*
@@ -54,14 +54,14 @@ int netto_arrives(struct __sk_buff *skb)
 	__u64 number, worker;
 
 	if (!netto_tells_ends) {
-		netto_meet_socket((__u64)skb->sk);
+		netto_meet_socket((__u64)skb->sk, (__u64)at);
 		return 1;
 	}
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 1;
 	netto_look_into(at, end, (struct netto_ends *)tag->last_ends);
-	number = netto_meet(tag, worker, (__u64)skb->sk, 0, 0, 0);
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)at, 0, 0, 0);
 	if (number)
 		netto_answer_with_last(tag, number);
 	return 1;
@@ -71,7 +71,7 @@ int netto_arrives(struct __sk_buff *skb)
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(netto_no_room, int rc, struct sock *sk)
 {
-	return netto_meet_socket((__u64)sk);
+	return netto_meet_socket((__u64)sk, NETTO_NEXT_DROPPED);
 }
 
 /*
@@ -96,7 +96,7 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 	to = (__u32)dev->ifindex;
 	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
-	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32, skb);
+	number = netto_meet(tag, worker, (__u64)skb->sk, 0, (__u64)dev, (__u32)skb->skb_iif | to << 32, skb);
 	if (!number) {
 		number = tag->leaving_number;
 		if (!number)
@@ -117,17 +117,21 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_tag_in, unsigned int vector)
 {
-	struct netto_tag *tag = netto_count_run();
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
 
-	if (!tag)
+	if (!cpu)
 		return 0;
+	tag = netto_tag_of(cpu);
+	tag->softirq_runs++;
 	tag->last_socket = 0;
 	tag->last_device = 0;
 	tag->last_interfaces = 0;
+	tag->last_header = 0;
 	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
 	tag->since_ns = vector == NETTO_NET_RX ? bpf_ktime_get_ns() : 0;
-	NETTO_WRITE_ONCE(tag->in_softirq, 1);
+	NETTO_WRITE_ONCE(tag->softirq_worker, netto_worker(bpf_get_current_task_btf()));
 	return 0;
 }
 
@@ -135,15 +139,40 @@ int BPF_PROG(netto_tag_in, unsigned int vector)
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(netto_tag_out)
 {
-	struct netto_tag *tag = netto_count_run();
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
 
-	if (!tag)
+	if (!cpu)
 		return 0;
-	NETTO_WRITE_ONCE(tag->in_softirq, 0);
+	tag = netto_tag_of(cpu);
+	tag->softirq_runs++;
+	NETTO_WRITE_ONCE(tag->softirq_worker, 0);
 	NETTO_WRITE_ONCE(tag->waiting, 0);
 	tag->leaving_number = 0;
 	netto_charge(tag, 0);
 	tag->since_ns = 0;
+	return 0;
+}
+
+/*
+ * The task that serves a softirq is preempted, or goes on: only PREEMPT_RT lets it. The clock of the
+ * softirq stands meanwhile, as the difference to now. No other softirq is served until it goes on, on
+ * this CPU, for the task holds the CPU's lock of softirqs.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(netto_tag_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
+
+	if (!cpu)
+		return 0;
+	tag = netto_tag_of(cpu);
+	__sync_fetch_and_add(&tag->task_runs, 1);
+	if (!tag->since_ns)
+		return 0;
+	if (tag->softirq_worker == netto_worker(prev) || tag->softirq_worker == netto_worker(next))
+		tag->since_ns = bpf_ktime_get_ns() - tag->since_ns;
 	return 0;
 }
 

@@ -27,34 +27,26 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set to the possible CPUs before load */
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct netto_answers)); /* set to fit the ring before load */
+	__uint(value_size, sizeof(__u64)); /* set to fit the ring before load */
 } netto_rings SEC(".maps");
 
 static __always_inline void netto_answer(__u64 number, const struct netto_met *met)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct netto_answers *answers = bpf_map_lookup_elem(&netto_rings, &cpu);
-	__u64 *place;
+	__u64 *place = bpf_map_lookup_elem(&netto_rings, &cpu);
 
-	if (!answers)
+	if (!place)
 		return;
-	place = &answers->words[(number & netto_answers_mask) * NETTO_ANSWER_WORDS];
-	/* A concurrent reader sees another number before or afterwards. */
-	NETTO_WRITE_ONCE(place[0], 0);
-	NETTO_WRITE_ONCE(place[1], bpf_ktime_get_ns());
-	NETTO_WRITE_ONCE(place[2], met->cgroup);
-	NETTO_WRITE_ONCE(place[3], met->inode);
-	NETTO_WRITE_ONCE(place[4], met->interfaces);
-	NETTO_WRITE_ONCE(place[5], met->netns);
-	if (netto_tells_ends) {
-		NETTO_WRITE_ONCE(place[6], met->ends.one[0]);
-		NETTO_WRITE_ONCE(place[7], met->ends.one[1]);
-		NETTO_WRITE_ONCE(place[8], met->ends.other[0]);
-		NETTO_WRITE_ONCE(place[9], met->ends.other[1]);
-		NETTO_WRITE_ONCE(place[10], met->ends.talk);
-	}
-	NETTO_WRITE_ONCE(place[0], number);
-	answers->told++;
+	place += (number & netto_answers_mask) * NETTO_ANSWER_WORDS;
+	netto_begin_place(place);
+	place[1] = bpf_ktime_get_ns();
+	place[2] = met->cgroup;
+	place[3] = met->inode;
+	place[4] = met->interfaces;
+	place[5] = met->netns;
+	if (netto_tells_ends)
+		__builtin_memcpy(&place[6], &met->ends, sizeof(met->ends));
+	netto_end_place(place, number);
 }
 
 /*
@@ -71,27 +63,25 @@ static __always_inline __u64 netto_take_waiting(struct netto_tag *tag, __u64 wor
 	return number;
 }
 
-/* The tag record of this CPU, in which this run of a program is counted. */
-static __always_inline struct netto_tag *netto_count_run(void)
+/*
+ * The tag record of this CPU if packets are received in this context, else 0. Counts this run of a
+ * program: a softirq can interrupt the count of a task, and nothing that counts that of a softirq.
+ */
+static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
+	bool receives;
 
 	if (!cpu)
 		return 0;
 	tag = netto_tag_of(cpu);
-	tag->met++;
-	return tag;
-}
-
-/* The tag record of this CPU if packets are received in this context, else 0. */
-static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
-{
-	struct netto_tag *tag = netto_count_run();
-
-	if (!tag)
-		return 0;
-	return netto_receives(tag, bpf_get_current_task_btf(), worker) ? tag : 0;
+	receives = netto_receives(tag, bpf_get_current_task_btf(), worker);
+	if (!*worker)
+		tag->softirq_runs++;
+	else
+		__sync_fetch_and_add(&tag->task_runs, 1);
+	return receives ? tag : 0;
 }
 
 /*
@@ -121,12 +111,11 @@ static __noinline int netto_tell_charge(struct netto_tag *tag, __u64 now, __u64 
 
 	if (!charges)
 		return 0;
-	number = charges->told + 1;
+	number = charges->newest + 1;
 	place = &charges->words[(number & (NETTO_CHARGE_PLACES - 1)) * NETTO_CHARGE_WORDS];
 	__builtin_memset(&met.ends, 0, sizeof(met.ends));
 	netto_read_last(tag, &met);
-	/* A concurrent reader sees another number before or afterwards. */
-	NETTO_WRITE_ONCE(place[6], 0);
+	netto_begin_place(&place[6]);
 	netto_write_task(task, place);
 	place[1] = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	place[5] = now;
@@ -136,8 +125,8 @@ static __noinline int netto_tell_charge(struct netto_tag *tag, __u64 now, __u64 
 	place[10] = met.netns;
 	__builtin_memcpy(&place[NETTO_SAMPLE_TAG_WORDS], &met.ends, sizeof(met.ends));
 	place[NETTO_CHARGE_WORDS - 1] = ns;
-	NETTO_WRITE_ONCE(place[6], number);
-	NETTO_WRITE_ONCE(charges->told, number);
+	netto_end_place(&place[6], number);
+	NETTO_WRITE_ONCE(charges->newest, number);
 	/* A load that grows suddenly does not overwrite what was told of it. */
 	if (!(number & (NETTO_CHARGE_PLACES / 2 - 1)))
 		tag->step_ns *= 2;
@@ -152,12 +141,38 @@ static __always_inline void netto_look_into_last(struct netto_tag *tag, struct s
 }
 
 /*
+ * The time that points stand for which were passed until `due`: each for the step that it is in, and
+ * anywhere in it. At even distances, which follow from the load itself, they could meet the same one of
+ * packets that alternate (stratified instead of systematic sampling: W. G. Cochran, Sampling Techniques,
+ * 3rd edition, 8.3 and 8.10).
+ */
+static __always_inline __u64 netto_pass_points(struct netto_tag *tag, __u64 due)
+{
+	__u64 step = tag->step_ns, point = tag->point_ns, begin, next, passed = 0;
+
+	if (!step)
+		return 0;
+	begin = due - due % step;
+	next = bpf_get_prandom_u32() % step | 1;
+	if (point) {
+		passed = begin / step - point / step;
+		if (point >= begin || next <= due - begin) {
+			passed++;
+			next = step + (bpf_get_prandom_u32() % step | 1);
+		}
+	}
+	tag->due_ns = due - begin;
+	tag->point_ns = next;
+	return passed * step;
+}
+
+/*
  * Charges the time since the packet before to the one that was met last, if this is an RX softirq,
  * and tells of one packet for so much time. `skb` is that packet, or 0.
  */
 static __always_inline void netto_charge(struct netto_tag *tag, struct sk_buff *skb)
 {
-	__u64 now, due, since = tag->since_ns, step = tag->step_ns;
+	__u64 now, due, ns, since = tag->since_ns;
 
 	if (!since)
 		return;
@@ -166,33 +181,53 @@ static __always_inline void netto_charge(struct netto_tag *tag, struct sk_buff *
 	if (now - since > NETTO_LONGEST_NS)
 		return;
 	due = tag->due_ns + now - since;
-	if (step && due >= step) {
-		netto_look_into_last(tag, skb);
-		netto_tell_charge(tag, now, due - due % step);
-		due %= step;
-	}
 	tag->due_ns = due;
+	if (due < tag->point_ns)
+		return;
+	ns = netto_pass_points(tag, due);
+	if (!ns)
+		return;
+	netto_look_into_last(tag, skb);
+	netto_tell_charge(tag, now, ns);
+}
+
+/* Stands for the network header of the packet that is dropped next: its socket has no room for it. */
+#define NETTO_NEXT_DROPPED 1ULL
+
+static __always_inline __u64 netto_header(struct sk_buff *skb)
+{
+	return (__u64)skb->head + skb->network_header;
 }
 
 /*
- * Meets a packet: of this socket, if any; on its way at this device, if no socket received it.
- * Returns the number of the sample that it answers. `skb` is the packet, unless `last_ends` has its
- * ends already, or its socket tells them.
+ * Charges time to the packet that was met last, and returns the number of the sample that it answers.
+ * `skb` is the packet, unless `last_ends` has its ends already, or its socket tells them.
  */
-static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u64 sk, __u64 dev, __u64 interfaces,
-					struct sk_buff *skb)
+static __always_inline __u64 netto_go_on(struct netto_tag *tag, __u64 worker, struct sk_buff *skb)
 {
 	__u64 number;
 
-	NETTO_WRITE_ONCE(tag->last_socket, sk);
-	NETTO_WRITE_ONCE(tag->last_device, dev);
-	tag->last_interfaces = interfaces;
-	tag->last_worker = worker;
-	netto_charge(tag, skb);
+	if (!worker)
+		netto_charge(tag, skb);
 	number = netto_take_waiting(tag, worker);
 	if (number)
 		netto_look_into_last(tag, skb);
 	return number;
+}
+
+/*
+ * Meets a packet: of this socket, if any, and then its network header is here, if that is known; on its
+ * way at this device, if no socket received it.
+ */
+static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u64 sk, __u64 header, __u64 dev,
+					__u64 interfaces, struct sk_buff *skb)
+{
+	NETTO_WRITE_ONCE(tag->last_socket, sk);
+	NETTO_WRITE_ONCE(tag->last_device, dev);
+	tag->last_interfaces = interfaces;
+	tag->last_worker = worker;
+	tag->last_header = header;
+	return netto_go_on(tag, worker, skb);
 }
 
 /* Answers with the packet that was met last. */
@@ -223,7 +258,7 @@ static __always_inline void netto_answer_sender(__u64 worker, struct sk_buff *sk
 	netto_answer(number, &met);
 }
 
-static __always_inline int netto_meet_socket(__u64 sk)
+static __always_inline int netto_meet_socket(__u64 sk, __u64 header)
 {
 	struct netto_tag *tag;
 	__u64 number, worker;
@@ -233,7 +268,7 @@ static __always_inline int netto_meet_socket(__u64 sk)
 		return 0;
 	if (netto_tells_ends)
 		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
-	number = netto_meet(tag, worker, sk, 0, 0, 0);
+	number = netto_meet(tag, worker, sk, header, 0, 0, 0);
 	if (number)
 		netto_answer_with_last(tag, number);
 	return 0;
@@ -242,16 +277,16 @@ static __always_inline int netto_meet_socket(__u64 sk)
 /* A socket has received data; since 6.2. */
 static __always_inline int netto_owners_at_sk_data_ready(__u64 *ctx)
 {
-	return netto_meet_socket(ctx[0]);
+	return netto_meet_socket(ctx[0], 0);
 }
 
 /* A segment for an established connection, acknowledgements without data among them. */
 static __always_inline int netto_owners_at_tcp_probe(__u64 *ctx)
 {
-	return netto_meet_socket(ctx[0]);
+	return netto_meet_socket(ctx[0], netto_header((struct sk_buff *)ctx[1]));
 }
 
-/* A packet is dropped. */
+/* A packet is dropped: the owner of one that has found its socket is known. */
 static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
@@ -262,13 +297,19 @@ static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 0;
-	dev = skb->dev;
-	interfaces = (__u32)skb->skb_iif;
-	if (!interfaces && dev)
-		interfaces = (__u32)dev->ifindex;
-	if (netto_tells_ends)
-		tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
-	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, interfaces, skb);
+	if (tag->last_worker == worker &&
+	    (tag->last_header == NETTO_NEXT_DROPPED || tag->last_header == netto_header(skb))) {
+		tag->last_header = 0;
+		number = netto_go_on(tag, worker, 0);
+	} else {
+		dev = skb->dev;
+		interfaces = (__u32)skb->skb_iif;
+		if (!interfaces && dev)
+			interfaces = (__u32)dev->ifindex;
+		if (netto_tells_ends)
+			tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
+		number = netto_meet(tag, worker, (__u64)skb->sk, 0, (__u64)dev, interfaces, skb);
+	}
 	if (number)
 		netto_answer_with_last(tag, number);
 	return 0;

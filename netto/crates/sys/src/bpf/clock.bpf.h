@@ -133,6 +133,22 @@ static __always_inline __u64 netto_irq_part(struct netto_cpu *cpu, __u64 charge_
 #endif
 
 /*
+ * Writes a place of a ring that user space reads meanwhile: its number is 0 while it is written.
+ * The barriers are for the compiler.
+ */
+static __always_inline void netto_begin_place(__u64 *number)
+{
+	NETTO_WRITE_ONCE(*number, 0);
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline void netto_end_place(__u64 *number, __u64 value)
+{
+	asm volatile("" ::: "memory");
+	NETTO_WRITE_ONCE(*number, value);
+}
+
+/*
  * A transition that no other transition can interrupt: softirqs do not nest on a CPU, and
  * sched_switch runs with interrupts off. Plain reads and writes do.
  *

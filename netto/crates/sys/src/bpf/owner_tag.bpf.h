@@ -73,17 +73,24 @@ static __always_inline void netto_read_met(__u64 socket, __u64 device, struct ne
 	met->inode = file ? BPF_CORE_READ((struct socket_alloc *)file, vfs_inode.i_ino) : 0;
 }
 
+/* A task as a worker: never 0. */
+static __always_inline __u64 netto_worker(struct task_struct *task)
+{
+	return 1ULL << 32 | (__u32)task->pid;
+}
+
 /*
  * Sets who receives packets in this context: 0 for the softirq at hand, else a thread of the kernel
  * such as NAPI's, by a number that is not 0. False for all other tasks: what they meet is
- * their own work.
+ * their own work, also while they preempt a softirq, as PREEMPT_RT lets them.
  */
 static __always_inline bool netto_receives(const struct netto_tag *tag, struct task_struct *task, __u64 *worker)
 {
-	*worker = 0;
-	if (tag->in_softirq)
+	*worker = netto_worker(task);
+	if (tag->softirq_worker == *worker) {
+		*worker = 0;
 		return true;
-	*worker = 1ULL << 32 | (__u32)task->pid;
+	}
 	return task->flags & PF_KTHREAD;
 }
 

@@ -55,8 +55,8 @@ pub struct OwnerEvents {
     /// By CPU, how many of these were read.
     charges_before: Vec<u64>,
     records: Arc<CpuRecords>,
-    /// By CPU, the count before this interval.
-    met_before: Vec<u64>,
+    /// By CPU, the programs' runs before this interval.
+    runs_before: Vec<u64>,
     _new_groups: Option<Probe>,
     _skel: OwnersSkel<'static>,
 }
@@ -72,7 +72,7 @@ pub struct Loaded {
 }
 
 /// The programs, with their hooks and methods.
-const PROGRAMS: [(&str, &str, Method); 12] = [
+const PROGRAMS: [(&str, &str, Method); 13] = [
     ("netto_arrives", "cgroup_skb", Method::CgroupSkb),
     ("netto_ready", "sk_data_ready", Method::TpBtf),
     ("netto_readable", "sock_def_readable", Method::Fentry),
@@ -84,11 +84,14 @@ const PROGRAMS: [(&str, &str, Method); 12] = [
     ("netto_dropped", "kfree_skb", Method::TpBtf),
     ("netto_tag_in", "softirq_entry", Method::TpBtf),
     ("netto_tag_out", "softirq_exit", Method::TpBtf),
+    (PREEMPTED, "sched_switch", Method::TpBtf),
     (NEW_GROUPS, "cgroup_mkdir", Method::TpBtf),
 ];
 /// The program that tells of new control groups. It stays attached while those at packets are not:
 /// it runs seldom, and no other source has the name of a group that is gone already.
 const NEW_GROUPS: &str = "netto_mkdir";
+/// The program that stops the time of softirqs that are preempted: where they can be.
+const PREEMPTED: &str = "netto_tag_switch";
 
 /// Ways to meet the sockets of received packets, the best first; the programs of one way are
 /// loaded. The program at the root control group meets all packets. The second way needs fentry. The
@@ -192,7 +195,8 @@ fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> 
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let name = name.as_str();
-        if WAYS.iter().any(|way| way.contains(&name)) && !way.contains(&name) {
+        let is_of_another = WAYS.iter().any(|way| way.contains(&name)) && !way.contains(&name);
+        if is_of_another || (name == PREEMPTED && !readers.is_realtime) {
             program.set_autoload(false);
         }
     }
@@ -208,7 +212,7 @@ fn places(readers: &Readers) -> u64 {
 }
 
 fn ring_bytes(places: u64) -> usize {
-    (abi::ANSWERS_WORDS + places as usize * abi::ANSWER_WORDS) * 8
+    places as usize * abi::ANSWER_WORDS * 8
 }
 
 impl OwnerEvents {
@@ -237,17 +241,17 @@ impl OwnerEvents {
             charges,
             charges_before: vec![0; cpus],
             records: readers.records.clone(),
-            met_before: vec![0; cpus],
+            runs_before: vec![0; cpus],
             _new_groups: new_groups,
             _skel: skel,
         })
     }
 
-    /// Sockets and packets that were met on each of these CPUs since the last call.
-    pub fn met(&mut self, cpus: &[u32]) -> Vec<u64> {
+    /// Runs of the programs on each of these CPUs since the last call.
+    pub fn runs(&mut self, cpus: &[u32]) -> Vec<u64> {
         let grown = cpus.iter().map(|&cpu| {
-            let now = self.records.met(cpu as usize);
-            let before = self.met_before.get_mut(cpu as usize);
+            let now = self.records.tag_runs(cpu as usize);
+            let before = self.runs_before.get_mut(cpu as usize);
             before.map_or(0, |before| {
                 now.saturating_sub(std::mem::replace(before, now))
             })
@@ -258,7 +262,7 @@ impl OwnerEvents {
     /// The report on a sample, by its CPU and number; `None` if there is none, or it was
     /// overwritten.
     pub fn of(&self, cpu: usize, number: u64) -> Option<Answer> {
-        let ring = self.rings.element(cpu).get(abi::ANSWERS_WORDS..)?;
+        let ring = self.rings.element(cpu);
         let at = (number & self.mask) as usize * abi::ANSWER_WORDS;
         read_place(ring.get(at..at + abi::ANSWER_WORDS)?, number)
     }
@@ -277,14 +281,14 @@ impl OwnerEvents {
         let mut charges = Vec::new();
         for cpu in cpus.iter().map(|&cpu| cpu as usize) {
             let (ring, before) = (self.charges.element(cpu), self.charges_before.get_mut(cpu));
-            let Some((told, before)) = ring.get(abi::CHARGES_TOLD).zip(before) else {
+            let Some((newest, before)) = ring.get(abi::CHARGES_NEWEST).zip(before) else {
                 continue;
             };
-            let told = told.load(Acquire);
-            let kept = told.saturating_sub(abi::CHARGE_PLACES as u64 - 1);
-            let first = (std::mem::replace(before, told) + 1).max(kept);
+            let newest = newest.load(Acquire);
+            let kept = newest.saturating_sub(abi::CHARGE_PLACES as u64 - 1);
+            let first = (std::mem::replace(before, newest) + 1).max(kept);
             let of_cpu = charges.len();
-            charges.extend((first..=told).filter_map(|number| charge_of(ring, cpu, number)));
+            charges.extend((first..=newest).filter_map(|number| charge_of(ring, cpu, number)));
             let ns: u64 = charges[of_cpu..].iter().map(|own| own.ns).sum();
             if ns > 0 {
                 let step_ns = (ns / CHARGES).clamp(*STEPS_NS.start(), *STEPS_NS.end());
