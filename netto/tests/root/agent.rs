@@ -83,6 +83,10 @@ fn role(words: &[String]) -> Result<()> {
             let (socket, work_ns) = (UdpSocket::bind(at)?, work_ns.parse()?);
             go_on(|| loads::udp_works(&socket, Duration::from_nanos(work_ns)))
         }
+        ["udp-works-first", at, work_ns] => {
+            let (socket, work_ns) = (UdpSocket::bind(at)?, work_ns.parse()?);
+            go_on(|| loads::udp_works_first(&socket, Duration::from_nanos(work_ns)))
+        }
         ["udp-spin-sink", at] => {
             let socket = UdpSocket::bind(at)?;
             go_on(|| loads::udp_spin_sink(&socket))

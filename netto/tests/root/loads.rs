@@ -294,6 +294,24 @@ pub fn udp_works(socket: &UdpSocket, work: Duration) -> Result<()> {
     }
 }
 
+/// Is told of datagrams, and works so long before it reads them: a reader that has begun to read waits
+/// for the softirq of its CPU.
+pub fn udp_works_first(socket: &UdpSocket, work: Duration) -> Result<()> {
+    socket.set_nonblocking(true)?;
+    let mut packet = [0; 2048];
+    loop {
+        poll(
+            &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)],
+            PollTimeout::NONE,
+        )?;
+        let begin = Instant::now();
+        while begin.elapsed() < work {
+            std::hint::spin_loop();
+        }
+        while socket.recv(&mut packet).is_ok() {}
+    }
+}
+
 /// Bytes of each of `tcp_ticks`' segments.
 const TICK_BYTES: usize = 300;
 

@@ -271,7 +271,7 @@ fn a_router_forwards() -> Result<()> {
 /// A receiver that runs before all others works so long on each packet that its softirq would be nearly
 /// all of what is charged, if that were the softirq's. On PREEMPT_RT it works before the softirq ends.
 fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
-    const WORK_NS: &str = "10000000";
+    const WORK_NS: &str = "5000000";
     const RATE: &str = "20";
     const LENGTH: Duration = Duration::from_secs(20);
     /// Of what both cause. Both get as many packets; to switch to a receiver at once is dearer.
@@ -283,7 +283,7 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
     let to = |port| std::net::SocketAddr::new(network.right_v4, port).to_string();
     let sink = |group, words: &[&str]| agent(group, &network.right, OTHER_CPU, words);
     let _sinks = [
-        sink(&urgent, &["urgently", "udp-works", &to(6001), WORK_NS])?,
+        sink(&urgent, &["urgently", "udp-works-first", &to(6001), WORK_NS])?,
         sink(&patient, &["udp-sink", &to(6101)])?,
     ];
     let source = |port| {

@@ -271,9 +271,12 @@ impl Plan {
             }
             Kind::Timed(Source::IoWorker, _) => sampling(Method::Sampling),
             Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => {
-                let why = facts.tracepoints.as_ref().err();
-                let why = why.map_or("--method sampling uses no probes", String::as_str);
-                Availability::missing(format!("a sampling clock cannot see interrupts, and {why}"))
+                Availability::missing(match &facts.tracepoints {
+                    Ok(()) => "a sampling clock cannot see interrupts, and --method sampling uses \
+                               no probes"
+                        .to_owned(),
+                    Err(reason) => format!("a sampling clock cannot see interrupts, and {reason}"),
+                })
             }
             Kind::Timed(Source::NicInterrupt, _) if !self.times(Group::Softirqs) => {
                 Availability::missing(
@@ -422,11 +425,14 @@ impl Plan {
         match &self.sockets {
             Sockets::Timed(..) => {}
             Sockets::Sampled { .. } if !self.has_clock => {
-                let why = match &self.tracepoints {
-                    Ok(()) => ", as requested by --method sampling".to_owned(),
-                    Err(reason) => format!(": {reason}"),
-                };
-                notes.push(format!("Everything is estimated from sampled stacks{why}."));
+                notes.push(match &self.tracepoints {
+                    Ok(()) => "Everything is estimated from sampled stacks, as requested by \
+                               --method sampling."
+                        .to_owned(),
+                    Err(reason) => {
+                        format!("Everything is estimated from sampled stacks: {reason}.")
+                    }
+                });
             }
             Sockets::Sampled { reason } => {
                 notes.push(format!(

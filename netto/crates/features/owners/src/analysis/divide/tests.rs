@@ -315,7 +315,10 @@ fn between_windows_what_was_charged_for_waking_another_cpu_is_caused_by_who_rece
     for _ in 0..3 {
         let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [8_000, 0])]));
         let found = [one, two].map(|cause| paid(&portions, "napi_loop", pair(cause, sender)));
-        assert!(found[0].abs_diff(6_000) <= 1 && found[1].abs_diff(2_000) <= 1, "{found:?}");
+        assert!(
+            found[0].abs_diff(6_000) <= 1 && found[1].abs_diff(2_000) <= 1,
+            "{found:?}"
+        );
         division.begin(1, 2);
     }
 }
