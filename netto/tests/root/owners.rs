@@ -291,7 +291,14 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
         agent(&senders, &network.left, OTHER_CPU, &words)
     };
     let _sources = [source(6001)?, source(6101)?];
+    // It times softirqs from begin to end, whoever preempts them.
+    let truth = netto_truth::Truth::attach()?;
     let sum = look(&mut followed, LENGTH)?;
+    let lasted_ns = |port| -> Result<u64> {
+        let charged = truth.charged()?.into_iter();
+        Ok(charged.filter(|own| own.ports[1] == port).map(|own| own.ns).sum())
+    };
+    println!("\nfrom begin to end {} and {} ns", lasted_ns(6001)?, lasted_ns(6101)?);
     let [urgent, patient] = [&urgent, &patient].map(|group| caused_by(&sum, group, "rx_softirq"));
     let (urgent, patient) = (urgent?, patient?);
     let share = urgent / (urgent + patient);

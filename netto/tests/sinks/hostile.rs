@@ -342,7 +342,7 @@ fn read_versions_slowly(cpus: usize) {
 
 #[test]
 fn slow_readers_of_different_versions_hold_no_more_than_is_shared() {
-    read_versions_slowly(256);
+    read_versions_slowly(128);
 }
 
 #[test]

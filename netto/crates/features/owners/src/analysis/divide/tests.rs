@@ -313,9 +313,9 @@ fn between_windows_what_was_charged_for_waking_another_cpu_is_caused_by_who_rece
     division.add_charge(1, pair(one, 3), Evidence::Socket, 30_000_000);
     division.add_charge(1, pair(two, 3), Evidence::Socket, 10_000_000);
     for _ in 0..3 {
-        let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [80, 0])]));
-        assert_eq!(paid(&portions, "napi_loop", pair(one, sender)), 60);
-        assert_eq!(paid(&portions, "napi_loop", pair(two, sender)), 20);
+        let (portions, _) = divided(&mut division, &cost(&[("napi_loop", [8_000, 0])]));
+        let found = [one, two].map(|cause| paid(&portions, "napi_loop", pair(cause, sender)));
+        assert!(found[0].abs_diff(6_000) <= 1 && found[1].abs_diff(2_000) <= 1, "{found:?}");
         division.begin(1, 2);
     }
 }
