@@ -46,13 +46,11 @@ const fn since(since: &'static str, what: &'static str) -> Lack {
 /// All that kernels lack. `optional`: the program asks whether the kernel has it before it uses it.
 const LACKS: &[Lack] = &[
     // The kernel that is refused.
-    until("6.1", "netto: helper 156"),
     until("6.1", "netto: helper 158"),
     until("6.1", "hooks: helper 158"),
     until("6.1", "owners: helper 158"),
     until("6.1", "tick: helper 158"),
     until("6.1", "health: helper 158"),
-    until("6.1", "netto: optional task_struct.bpf_storage"),
     // Not read where there is no reason; the disk is found by the request itself; 0 is no error either way.
     until(
         "6.1",
@@ -84,6 +82,8 @@ const LACKS: &[Lack] = &[
     until("6.1", "socket: xsk_recvmsg: no such hook"),
     since("6.12", "socket: inet_sendpage: no such hook"),
     // The same in two places.
+    until("6.12", "preemption: optional pcpu_hot.preempt_count"),
+    since("6.16", "preemption: optional pcpu_hot.preempt_count"),
     since("6.1", "health: optional request.rq_disk"),
     until("6.1", "latency: optional sock.sk_rx_dst_ifindex"),
     since("6.1", "latency: optional inet_sock.rx_dst_ifindex"),

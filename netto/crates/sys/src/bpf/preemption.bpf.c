@@ -46,7 +46,7 @@ static __always_inline __u64 netto_find(void)
 {
 	__u64 count;
 
-	if (&pcpu_hot)
+	if (bpf_core_field_exists(((struct pcpu_hot *)0)->preempt_count) && &pcpu_hot)
 		count = ((struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
 	else if (&__preempt_count)
 		count = *(int *)bpf_this_cpu_ptr(&__preempt_count);
