@@ -119,6 +119,13 @@ const fn limit(figure: &'static str, unit: Unit, begins: f64, ends: f64) -> Limi
     }
 }
 
+/// Limits, one a line: rustfmt leaves what is in braces as it is.
+macro_rules! limits {
+    ($($figure:expr, $unit:expr, $begins:expr, $ends:expr;)*) => {
+        &[$(limit($figure, $unit, $begins, $ends)),*]
+    };
+}
+
 /// What a rule says.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -210,20 +217,10 @@ pub const RULES: &[Rule] = &[
         slug: "rx-on-one-cpu",
         name: "One CPU is full of receiving while others idle",
         about: "rx_softirq",
-        limits: &[
-            limit(
-                "RX softirq of the CPU that has most of it",
-                Unit::Share,
-                0.7,
-                0.6,
-            ),
-            limit(
-                "idle time of the other CPUs, on average",
-                Unit::Share,
-                0.3,
-                0.2,
-            ),
-        ],
+        limits: limits! {
+            "RX softirq of the CPU that has most of it", Unit::Share, 0.7, 0.6;
+            "idle time of the other CPUs, on average", Unit::Share, 0.3, 0.2;
+        },
         figures: |of| match of.rx() {
             Some((column, share)) => vec![share, of.others_idle(column)],
             None => vec![f64::NAN; 2],
@@ -313,20 +310,10 @@ pub const RULES: &[Rule] = &[
         slug: "reader-starved",
         name: "ksoftirqd takes the CPU that the reader needs",
         about: "rx_softirq",
-        limits: &[
-            limit(
-                "RX softirq in ksoftirqd on the CPU that has most of it",
-                Unit::Share,
-                0.3,
-                0.2,
-            ),
-            limit(
-                "datagrams dropped at full sockets",
-                Unit::PerSecond,
-                50.0,
-                25.0,
-            ),
-        ],
+        limits: limits! {
+            "RX softirq in ksoftirqd on the CPU that has most of it", Unit::Share, 0.3, 0.2;
+            "datagrams dropped at full sockets", Unit::PerSecond, 50.0, 25.0;
+        },
         figures: |of| {
             vec![
                 of.ksoftirqd().map_or(f64::NAN, |(_, share)| share),
@@ -461,10 +448,10 @@ pub const RULES: &[Rule] = &[
         slug: "rps-without-need",
         name: "RPS moves packets that one CPU could take",
         about: "napi_loop",
-        limits: &[
-            limit("CPUs woken by RPS", Unit::PerSecond, 1_000.0, 700.0),
-            limit("RX softirq of all CPUs", Unit::Cpus, 0.4, 0.55),
-        ],
+        limits: limits! {
+            "CPUs woken by RPS", Unit::PerSecond, 1_000.0, 700.0;
+            "RX softirq of all CPUs", Unit::Cpus, 0.4, 0.55;
+        },
         figures: |of| {
             vec![
                 all(of, SoftnetCount::ReceivedRps),
@@ -497,15 +484,10 @@ pub const RULES: &[Rule] = &[
         slug: "conntrack-without-nat",
         name: "Connections are tracked, and no address is translated",
         about: "conntrack",
-        limits: &[
-            limit("connection tracking", Unit::Cpus, 0.05, 0.03),
-            limit(
-                "whether the kernel can translate addresses (nf_nat), 1 or 0",
-                Unit::Times,
-                0.0,
-                0.5,
-            ),
-        ],
+        limits: limits! {
+            "connection tracking", Unit::Cpus, 0.05, 0.03;
+            "whether the kernel can translate addresses (nf_nat), 1 or 0", Unit::Times, 0.0, 0.5;
+        },
         figures: |of| {
             let has_nat = of.setup().and_then(|own| own.has_nat);
             vec![
@@ -538,20 +520,10 @@ pub const RULES: &[Rule] = &[
         slug: "long-rule-sets",
         name: "Packets go through long lists of rules",
         about: "nf_prerouting_v4",
-        limits: &[
-            limit(
-                "Netfilter's rules for received packets",
-                Unit::Cpus,
-                0.1,
-                0.07,
-            ),
-            limit(
-                "Netfilter's rules for a packet",
-                Unit::Nanoseconds,
-                500.0,
-                350.0,
-            ),
-        ],
+        limits: limits! {
+            "Netfilter's rules for received packets", Unit::Cpus, 0.1, 0.07;
+            "Netfilter's rules for a packet", Unit::Nanoseconds, 500.0, 350.0;
+        },
         figures: |of| {
             let worth = of.worth(RULE_SETS);
             vec![worth, worth / of.packets() * 1e9]
@@ -580,11 +552,11 @@ pub const RULES: &[Rule] = &[
         slug: "small-writes",
         name: "Programs send in small pieces",
         about: "tx_syscall",
-        limits: &[
-            limit("sends", Unit::Cpus, 0.1, 0.07),
-            limit("bytes of a message that is sent", Unit::Bytes, 512.0, 768.0),
-            limit("messages sent", Unit::PerSecond, 5_000.0, 3_000.0),
-        ],
+        limits: limits! {
+            "sends", Unit::Cpus, 0.1, 0.07;
+            "bytes of a message that is sent", Unit::Bytes, 512.0, 768.0;
+            "messages sent", Unit::PerSecond, 5_000.0, 3_000.0;
+        },
         figures: |of| {
             let messages = of.work(WorkCount::MessagesSent);
             let bytes = of.work(WorkCount::BytesSent) / messages;
@@ -624,21 +596,11 @@ pub const RULES: &[Rule] = &[
         slug: "copy-bound",
         name: "Most of sending and receiving is copying",
         about: "send_copy",
-        limits: &[
-            limit("copies", Unit::Cpus, 0.2, 0.15),
-            limit(
-                "copies, as a part of sends and receives",
-                Unit::Times,
-                0.4,
-                0.3,
-            ),
-            limit(
-                "bytes of a message that is sent",
-                Unit::Bytes,
-                10_000.0,
-                8_000.0,
-            ),
-        ],
+        limits: limits! {
+            "copies", Unit::Cpus, 0.2, 0.15;
+            "copies, as a part of sends and receives", Unit::Times, 0.4, 0.3;
+            "bytes of a message that is sent", Unit::Bytes, 10_000.0, 8_000.0;
+        },
         figures: |of| {
             let copies = of.worth(COPIES);
             let bytes = of.work(WorkCount::BytesSent) / of.work(WorkCount::MessagesSent);
@@ -672,22 +634,12 @@ pub const RULES: &[Rule] = &[
         slug: "gro-off",
         name: "A network card's packets are not merged",
         about: "gro",
-        limits: &[
-            limit(
-                "packets that hardware without GRO receives",
-                Unit::PerSecond,
-                10_000.0,
-                7_000.0,
-            ),
-            limit("bytes of such a packet", Unit::Bytes, 700.0, 600.0),
-            limit(
-                "TCP's part of the packets up the stack",
-                Unit::Times,
-                0.5,
-                0.4,
-            ),
-            limit("RX softirq", Unit::Cpus, 0.05, 0.03),
-        ],
+        limits: limits! {
+            "packets that hardware without GRO receives", Unit::PerSecond, 10_000.0, 7_000.0;
+            "bytes of such a packet", Unit::Bytes, 700.0, 600.0;
+            "TCP's part of the packets up the stack", Unit::Times, 0.5, 0.4;
+            "RX softirq", Unit::Cpus, 0.05, 0.03;
+        },
         figures: |of| match without_gro(of) {
             Some((_, packets, bytes)) => vec![packets, bytes, tcp(of), of.worth(&["rx_softirq"])],
             None => vec![of_no_interface(of); 4],
@@ -711,33 +663,13 @@ pub const RULES: &[Rule] = &[
         slug: "gro-merges-nothing",
         name: "GRO is on and hardly merges anything",
         about: "gro",
-        limits: &[
-            limit(
-                "packets found by polls for each one up the stack",
-                Unit::Times,
-                1.3,
-                1.5,
-            ),
-            limit(
-                "bytes of a packet that the busiest interface receives",
-                Unit::Bytes,
-                1_000.0,
-                900.0,
-            ),
-            limit(
-                "the same, of a wire's frames",
-                Unit::Bytes,
-                JUMBO,
-                JUMBO + 100.0,
-            ),
-            limit(
-                "TCP's part of the packets up the stack",
-                Unit::Times,
-                0.5,
-                0.4,
-            ),
-            limit("RX softirq", Unit::Cpus, 0.1, 0.07),
-        ],
+        limits: limits! {
+            "packets found by polls for each one up the stack", Unit::Times, 1.3, 1.5;
+            "bytes of a packet that the busiest interface receives", Unit::Bytes, 1_000.0, 900.0;
+            "the same, of a wire's frames", Unit::Bytes, JUMBO, JUMBO + 100.0;
+            "TCP's part of the packets up the stack", Unit::Times, 0.5, 0.4;
+            "RX softirq", Unit::Cpus, 0.1, 0.07;
+        },
         figures: |of| {
             let on = with_gro(of);
             let bytes = on.map_or(f64::NAN, |own| of.received(own).1);
@@ -824,15 +756,10 @@ pub const RULES: &[Rule] = &[
         slug: "pacing-timers",
         name: "Timers pace TCP, which a queue could do",
         about: "net_hrtimer",
-        limits: &[
-            limit("network hrtimers", Unit::Cpus, 0.03, 0.02),
-            limit(
-                "networking's time for each of these timers'",
-                Unit::Times,
-                40.0,
-                60.0,
-            ),
-        ],
+        limits: limits! {
+            "network hrtimers", Unit::Cpus, 0.03, 0.02;
+            "networking's time for each of these timers'", Unit::Times, 40.0, 60.0;
+        },
         figures: |of| {
             let timers = of.worth(PACING);
             vec![timers, of.worth(&["network"]) / timers]

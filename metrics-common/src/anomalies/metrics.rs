@@ -172,57 +172,37 @@ const fn context(
     }
 }
 
+/// Rows of a table. Rustfmt leaves what is in braces as it is.
+macro_rules! rows {
+    ($($row:expr,)*) => { &[$($row),*] };
+}
+
 /// The table.
-pub const METRICS: &[Metric] = &[
-    trouble(
-        "accept-queue-overflows",
-        "Accept queues full",
-        (Unit::PerSecond, 1.0, 4.0),
-        |of| of.protocol(ProtocolCount::TcpListenOverflows),
-    ),
-    trouble(
-        "listen-drops",
-        "Connections dropped by listeners for other reasons",
+pub const METRICS: &[Metric] = rows! {
+    trouble("accept-queue-overflows", "Accept queues full", (Unit::PerSecond, 1.0, 4.0),
+        |of| of.protocol(ProtocolCount::TcpListenOverflows)),
+    trouble("listen-drops", "Connections dropped by listeners for other reasons",
         (Unit::PerSecond, 1.0, 4.0),
         |of| {
             let full = of.protocol(ProtocolCount::TcpListenOverflows);
             (of.protocol(ProtocolCount::TcpListenDrops) - full).clamp(0.0, f64::MAX)
-        },
-    ),
-    trouble(
-        "tcp-retransmits",
-        "TCP segments sent again",
-        (Unit::Share, 0.01, 4.0),
+        }),
+    trouble("tcp-retransmits", "TCP segments sent again", (Unit::Share, 0.01, 4.0),
         |of| {
             let again = of.protocol(ProtocolCount::TcpRetransmits);
             let first = of.protocol(ProtocolCount::TcpSegmentsOut);
             share(again, again + first, 5.0)
-        },
-    ),
-    trouble(
-        "tcp-out-of-order",
-        "TCP segments out of order",
-        (Unit::Share, 0.05, 4.0),
+        }),
+    trouble("tcp-out-of-order", "TCP segments out of order", (Unit::Share, 0.05, 4.0),
         |of| {
             let late = of.protocol(ProtocolCount::TcpOutOfOrder);
             share(late, of.protocol(ProtocolCount::TcpSegmentsIn), 20.0)
-        },
-    ),
-    trouble(
-        "tcp-prune-drops",
-        "TCP packets dropped for full receive buffers",
-        (Unit::PerSecond, 5.0, 4.0),
-        |of| of.protocol(ProtocolCount::TcpPruneDrops),
-    ),
-    trouble(
-        "tcp-memory-pressure",
-        "TCP came under memory pressure",
-        (Unit::PerSecond, 0.5, 4.0),
-        |of| of.protocol(ProtocolCount::TcpMemoryPressures),
-    ),
-    trouble(
-        "udp-receive-buffer-full",
-        "UDP datagrams dropped for full receive buffers",
+        }),
+    trouble("tcp-prune-drops", "TCP packets dropped for full receive buffers",
+        (Unit::PerSecond, 5.0, 4.0), |of| of.protocol(ProtocolCount::TcpPruneDrops)),
+    trouble("tcp-memory-pressure", "TCP came under memory pressure", (Unit::PerSecond, 0.5, 4.0),
+        |of| of.protocol(ProtocolCount::TcpMemoryPressures)),
+    trouble("udp-receive-buffer-full", "UDP datagrams dropped for full receive buffers",
         (Unit::Share, 0.01, 4.0),
         |of| {
             let full = of.protocol(ProtocolCount::UdpReceiveBufferErrors);
@@ -231,110 +211,70 @@ pub const METRICS: &[Metric] = &[
                 full + of.protocol(ProtocolCount::UdpDatagramsIn),
                 20.0,
             )
-        },
-    ),
-    trouble(
-        "backlog-drops",
-        "Packets dropped for full backlogs of CPUs",
+        }),
+    trouble("backlog-drops", "Packets dropped for full backlogs of CPUs",
         (Unit::PerSecond, 10.0, 4.0),
         |of| {
             let of_all = |count| of.softnet(count).map_or(f64::NAN, |(_, _, all)| all);
             of_all(SoftnetCount::Dropped) + of_all(SoftnetCount::FlowLimited)
-        },
-    ),
+        }),
     Metric {
         detail: |of| of_interface(of, dropped, "dropped"),
-        ..trouble(
-            "interface-drops",
-            "Packets dropped by interfaces",
-            (Unit::Share, 0.005, 4.0),
+        ..trouble("interface-drops", "Packets dropped by interfaces", (Unit::Share, 0.005, 4.0),
             |of| {
                 let (drops, packets) = of.interface_rates(dropped);
                 share(drops, drops + packets, 10.0)
-            },
-        )
+            })
     },
     Metric {
         detail: |of| of_interface(of, errors, "had errors"),
-        ..trouble(
-            "interface-errors",
-            "Packets with errors at interfaces",
-            (Unit::PerSecond, 5.0, 4.0),
-            |of| of.interface_rates(errors).0,
-        )
+        ..trouble("interface-errors", "Packets with errors at interfaces",
+            (Unit::PerSecond, 5.0, 4.0), |of| of.interface_rates(errors).0)
     },
     Metric {
         detail: |of| of_place(of, |place| !goes_with_its_socket(place)),
-        ..trouble(
-            "packet-drops",
-            "Packets dropped in the stack, for any reason but the end of their socket",
+        ..trouble("packet-drops", "Packets dropped in the stack, for any reason but the end of their socket",
             (Unit::Share, 0.05, 4.0),
             |of| {
                 let drops = of.drops_of_sockets_in_use();
                 share(drops, drops + of.packets(), 50.0)
-            },
-        )
+            })
     },
     Metric {
         detail: |of| of_place(of, lacks_room),
-        ..trouble(
-            "drops-for-lack-of-room",
-            "Packets dropped where a queue, buffer or memory was full",
-            (Unit::PerSecond, 20.0, 4.0),
-            |of| of.drops(lacks_room),
-        )
+        ..trouble("drops-for-lack-of-room", "Packets dropped where a queue, buffer or memory was full",
+            (Unit::PerSecond, 20.0, 4.0), |of| of.drops(lacks_room))
     },
     Metric {
         detail: |of| of_place(of, is_by_a_rule),
-        ..trouble(
-            "drops-by-rules",
-            "Packets dropped by rules and filters",
-            (Unit::PerSecond, 50.0, 4.0),
-            |of| of.drops(is_by_a_rule),
-        )
+        ..trouble("drops-by-rules", "Packets dropped by rules and filters",
+            (Unit::PerSecond, 50.0, 4.0), |of| of.drops(is_by_a_rule))
     },
-    level(
-        "receive-cost",
-        "CPU time of the RX softirq for a packet, or 8 KiB of larger ones",
+    level("receive-cost", "CPU time of the RX softirq for a packet, or 8 KiB of larger ones",
         (Unit::Nanoseconds, 2_000.0, 4.0),
         |of| {
             let bytes = of.work(WorkCount::BytesReceived).max(of.wire_bytes().0);
             cost(of.worth(&["rx_softirq"]), of.packets(), bytes)
-        },
-    ),
-    level(
-        "call-cost",
-        "CPU time in socket calls for a message, or 8 KiB of larger ones",
+        }),
+    level("call-cost", "CPU time in socket calls for a message, or 8 KiB of larger ones",
         (Unit::Nanoseconds, 5_000.0, 4.0),
         |of| {
             let messages = of.work(WorkCount::MessagesSent) + of.work(WorkCount::MessagesReceived);
             let bytes = of.work(WorkCount::BytesSent) + of.work(WorkCount::BytesReceived);
             cost(of.worth(&["tx_syscall", "rx_syscall"]), messages, bytes)
-        },
-    ),
-    level(
-        "stack-latency",
-        "From a packet's arrival to its socket, 99th percentile",
+        }),
+    level("stack-latency", "From a packet's arrival to its socket, 99th percentile",
         (Unit::Nanoseconds, 10e6, 4.0),
-        |of| of.latency_p99(&[Point::TcpSocketEnqueued, Point::UdpSocketEnqueued]),
-    ),
-    level(
-        "qdisc-wait",
-        "Wait in queueing disciplines, 99th percentile",
-        (Unit::Nanoseconds, 10e6, 4.0),
-        |of| of.latency_p99(&[Point::Qdisc]),
-    ),
+        |of| of.latency_p99(&[Point::TcpSocketEnqueued, Point::UdpSocketEnqueued])),
+    level("qdisc-wait", "Wait in queueing disciplines, 99th percentile",
+        (Unit::Nanoseconds, 10e6, 4.0), |of| of.latency_p99(&[Point::Qdisc])),
     Metric {
         detail: |of| {
             let slowest = of.sections.slowest.as_ref()?.softirqs.first()?;
             Some(format!("a {} on CPU {}", slowest.softirq, slowest.cpu))
         },
-        ..trouble(
-            "slow-softirq",
-            "The slowest softirq",
-            (Unit::Nanoseconds, 20e6, 4.0),
-            |of| of.slowest_softirq_ns(),
-        )
+        ..trouble("slow-softirq", "The slowest softirq", (Unit::Nanoseconds, 20e6, 4.0),
+            |of| of.slowest_softirq_ns())
     },
     Metric {
         detail: |of| {
@@ -343,52 +283,28 @@ pub const METRICS: &[Metric] = &[
             let (_, owner) = all.max_by_key(|(ns, _)| **ns)?;
             Some(format!("most of all {}", owner.label()))
         },
-        ..level(
-            "irq-stall",
-            "Time in which interrupts stalled all tasks of a control group",
-            (Unit::Share, 0.05, 4.0),
-            |of| of.irq_stall(),
-        )
+        ..level("irq-stall", "Time in which interrupts stalled all tasks of a control group",
+            (Unit::Share, 0.05, 4.0), |of| of.irq_stall())
     },
-    trouble(
-        "lost-samples",
-        "Samples that netto lost",
-        (Unit::Share, 0.05, 4.0),
+    trouble("lost-samples", "Samples that netto lost", (Unit::Share, 0.05, 4.0),
         |of| {
             let (taken, lost) = of.stacks();
             share(lost, taken + lost, 50.0)
-        },
-    ),
+        }),
     Metric {
         detail: |of| slowest(of, |own| own.reads),
-        ..level(
-            "disk-read-time",
-            "Time that a read takes in its device, of the slowest one",
-            (Unit::Nanoseconds, 20e6, 4.0),
-            |of| of.device_time(|own| own.reads),
-        )
+        ..level("disk-read-time", "Time that a read takes in its device, of the slowest one",
+            (Unit::Nanoseconds, 20e6, 4.0), |of| of.device_time(|own| own.reads))
     },
     Metric {
         detail: |of| slowest(of, |own| own.writes),
-        ..level(
-            "disk-write-time",
-            "Time that a write takes in its device, of the slowest one",
-            (Unit::Nanoseconds, 50e6, 4.0),
-            |of| of.device_time(|own| own.writes),
-        )
+        ..level("disk-write-time", "Time that a write takes in its device, of the slowest one",
+            (Unit::Nanoseconds, 50e6, 4.0), |of| of.device_time(|own| own.writes))
     },
-    trouble(
-        "disk-errors",
-        "Requests of block devices that failed",
-        (Unit::PerSecond, 0.5, 4.0),
-        |of| of.disk_errors(),
-    ),
-    level(
-        "page-cache-misses",
-        "Requests of block devices for a lookup in the page cache",
-        (Unit::Share, 0.3, 4.0),
-        |of| of.page_cache_misses(),
-    ),
+    trouble("disk-errors", "Requests of block devices that failed", (Unit::PerSecond, 0.5, 4.0),
+        |of| of.disk_errors()),
+    level("page-cache-misses", "Requests of block devices for a lookup in the page cache",
+        (Unit::Share, 0.3, 4.0), |of| of.page_cache_misses()),
     Metric {
         // Queues are read each second or seldomer: what they dropped comes in one step.
         needs: 1,
@@ -397,104 +313,45 @@ pub const METRICS: &[Metric] = &[
             let most = links.iter().max_by_key(|own| own.qdisc_dropped)?;
             Some(format!("{} at {}", count(most.qdisc_dropped), most.name))
         },
-        ..trouble(
-            "qdisc-drops",
-            "Packets dropped by queueing disciplines",
-            (Unit::PerSecond, 100.0, 4.0),
-            |of| of.qdisc_drops(),
-        )
+        ..trouble("qdisc-drops", "Packets dropped by queueing disciplines",
+            (Unit::PerSecond, 100.0, 4.0), |of| of.qdisc_drops())
     },
-    level(
-        "memory-stall",
-        "Time in which some task waited for memory",
-        (Unit::Share, 0.1, 4.0),
-        |of| of.stall("memory"),
-    ),
-    context(
-        "network-cpus",
-        "CPU time of networking",
-        (Unit::Cpus, 0.1, 1.5),
-        |of| of.worth(&["network"]),
-    ),
-    context(
-        "busiest-cpu",
-        "Networking's share of the CPU that has most of it",
-        (Unit::Share, 0.1, 1.5),
-        |of| of.most_of_component("network"),
-    ),
-    context(
-        "rx-softirq",
-        "CPU time of the RX softirq",
-        (Unit::Cpus, 0.1, 1.5),
-        |of| of.worth(&["rx_softirq"]),
-    ),
-    context(
-        "ksoftirqd",
-        "RX softirq in ksoftirqd, on the CPU that has most of it",
-        (Unit::Share, 0.1, 1.5),
-        |of| of.ksoftirqd().map_or(f64::NAN, |(_, share)| share),
-    ),
-    context(
-        "packets",
-        "Packets up the stack",
-        (Unit::PerSecond, 1_000.0, 1.5),
-        |of| of.packets(),
-    ),
-    context(
-        "wire-bytes",
-        "Bytes of interfaces",
-        (Unit::BytesPerSecond, 1e6, 1.5),
+    level("memory-stall", "Time in which some task waited for memory", (Unit::Share, 0.1, 4.0),
+        |of| of.stall("memory")),
+    context("network-cpus", "CPU time of networking", (Unit::Cpus, 0.1, 1.5),
+        |of| of.worth(&["network"])),
+    context("busiest-cpu", "Networking's share of the CPU that has most of it",
+        (Unit::Share, 0.1, 1.5), |of| of.most_of_component("network")),
+    context("rx-softirq", "CPU time of the RX softirq", (Unit::Cpus, 0.1, 1.5),
+        |of| of.worth(&["rx_softirq"])),
+    context("ksoftirqd", "RX softirq in ksoftirqd, on the CPU that has most of it",
+        (Unit::Share, 0.1, 1.5), |of| of.ksoftirqd().map_or(f64::NAN, |(_, share)| share)),
+    context("packets", "Packets up the stack", (Unit::PerSecond, 1_000.0, 1.5), |of| of.packets()),
+    context("wire-bytes", "Bytes of interfaces", (Unit::BytesPerSecond, 1e6, 1.5),
         |of| {
             let (received, sent) = of.wire_bytes();
             received + sent
-        },
-    ),
-    context(
-        "messages",
-        "Messages of sockets",
-        (Unit::PerSecond, 1_000.0, 1.5),
-        |of| of.work(WorkCount::MessagesSent) + of.work(WorkCount::MessagesReceived),
-    ),
-    context(
-        "budget-exhausted",
-        "RX softirqs that ended with packets left over",
+        }),
+    context("messages", "Messages of sockets", (Unit::PerSecond, 1_000.0, 1.5),
+        |of| of.work(WorkCount::MessagesSent) + of.work(WorkCount::MessagesReceived)),
+    context("budget-exhausted", "RX softirqs that ended with packets left over",
         (Unit::PerSecond, 10.0, 2.0),
         |of| {
             of.softnet(SoftnetCount::Squeezed)
                 .map_or(f64::NAN, |(_, _, all)| all)
-        },
-    ),
-    context(
-        "interruptions",
-        "CPU time that softirqs took from others than their owners",
-        (Unit::Cpus, 0.1, 1.5),
-        |of| of.interruptions(),
-    ),
-    context(
-        "reader-wait",
-        "Wait in sockets until programs read, 99th percentile",
+        }),
+    context("interruptions", "CPU time that softirqs took from others than their owners",
+        (Unit::Cpus, 0.1, 1.5), |of| of.interruptions()),
+    context("reader-wait", "Wait in sockets until programs read, 99th percentile",
         (Unit::Nanoseconds, 1e6, 2.0),
-        |of| of.latency_p99(&[Point::TcpReadWait, Point::UdpReadWait]),
-    ),
-    context(
-        "round-trip",
-        "The median round-trip time of TCP connections",
-        (Unit::Nanoseconds, 1e6, 2.0),
-        |of| of.round_trip(),
-    ),
-    context(
-        "cpu-stall",
-        "Time in which some task waited for a CPU",
-        (Unit::Share, 0.1, 1.5),
-        |of| of.stall("cpu"),
-    ),
-    context(
-        "io-stall",
-        "Time in which some task waited for a device",
-        (Unit::Share, 0.1, 1.5),
-        |of| of.stall("io"),
-    ),
-];
+        |of| of.latency_p99(&[Point::TcpReadWait, Point::UdpReadWait])),
+    context("round-trip", "The median round-trip time of TCP connections",
+        (Unit::Nanoseconds, 1e6, 2.0), |of| of.round_trip()),
+    context("cpu-stall", "Time in which some task waited for a CPU", (Unit::Share, 0.1, 1.5),
+        |of| of.stall("cpu")),
+    context("io-stall", "Time in which some task waited for a device", (Unit::Share, 0.1, 1.5),
+        |of| of.stall("io")),
+};
 
 /// The kernel's reasons of drops for lack of room.
 const NO_ROOM: &[&str] = &[

@@ -141,8 +141,11 @@ pub fn send_large(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Protocol, ports and time of the conversations of these networks, by the owners that have them.
-fn of_network(daemon: &Daemon) -> Result<Vec<(u64, [Option<u64>; 2], u64)>> {
+/// Protocol, ports and time of a conversation, nanoseconds.
+type Conversation = (u64, [Option<u64>; 2], u64);
+
+/// The conversations of these networks, by the owners that have them.
+fn of_network(daemon: &Daemon) -> Result<Vec<Conversation>> {
     let answer: Value = http::get_ok(daemon.at, "/api/v1/owners?last=5m")?.json()?;
     let owners = answer["owners"].as_array().context("no owners")?;
     let conversations = owners

@@ -82,7 +82,10 @@ fn socket_calls_are_attached_as_this_kernel_allows() -> Result<()> {
         for point in &latency.points {
             let (slug, method) = (point.point.slug(), &point.method);
             let has_functions = slug != "qdisc";
-            ensure!(!has_functions || method.contains("fentry"), "{slug} is taken by {method}");
+            ensure!(
+                !has_functions || method.contains("fentry"),
+                "{slug} is taken by {method}"
+            );
         }
         for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
             let row = index_of(slug).and_then(|index| info.components.get(index));
@@ -105,7 +108,11 @@ fn a_kernel_without_what_every_probe_needs() -> Result<()> {
         let reason = format!("Linux {release} has what netto's programs need");
         return Err(NotOnThisKernel(reason).into());
     }
-    for arguments in [&["check"][..], &["run", "--port", "0"], &["run", "--method", "sampling"]] {
+    for arguments in [
+        &["check"][..],
+        &["run", "--port", "0"],
+        &["run", "--method", "sampling"],
+    ] {
         let (status, out, err) = daemon::run_to_end(arguments)?;
         ensure!(status.code() == Some(1), "{arguments:?} ends with {status}");
         ensure!(out.is_empty(), "{arguments:?} says {out}");
@@ -113,7 +120,12 @@ fn a_kernel_without_what_every_probe_needs() -> Result<()> {
         let [said] = lines[..] else {
             bail!("more than one line: {err}");
         };
-        for words in [release, "no atomic operations", "BPF programs need", "from 5.12 on"] {
+        for words in [
+            release,
+            "no atomic operations",
+            "BPF programs need",
+            "from 5.12 on",
+        ] {
             ensure!(said.contains(words), "no {words:?} in {said}");
         }
     }

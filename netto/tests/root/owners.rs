@@ -283,7 +283,10 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
     let to = |port| std::net::SocketAddr::new(network.right_v4, port).to_string();
     let sink = |group, words: &[&str]| agent(group, &network.right, OTHER_CPU, words);
     let _sinks = [
-        sink(&urgent, &["urgently", "udp-works-first", &to(6001), WORK_NS])?,
+        sink(
+            &urgent,
+            &["urgently", "udp-works-first", &to(6001), WORK_NS],
+        )?,
         sink(&patient, &["udp-sink", &to(6101)])?,
     ];
     let source = |port| {
@@ -296,9 +299,16 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
     let sum = look(&mut followed, LENGTH)?;
     let lasted_ns = |port| -> Result<u64> {
         let charged = truth.charged()?.into_iter();
-        Ok(charged.filter(|own| own.ports[1] == port).map(|own| own.ns).sum())
+        Ok(charged
+            .filter(|own| own.ports[1] == port)
+            .map(|own| own.ns)
+            .sum())
     };
-    println!("\nfrom begin to end {} and {} ns", lasted_ns(6001)?, lasted_ns(6101)?);
+    println!(
+        "\nfrom begin to end {} and {} ns",
+        lasted_ns(6001)?,
+        lasted_ns(6101)?
+    );
     let [urgent, patient] = [&urgent, &patient].map(|group| caused_by(&sum, group, "rx_softirq"));
     let (urgent, patient) = (urgent?, patient?);
     let share = urgent / (urgent + patient);

@@ -392,12 +392,15 @@ fn of_one_customer_who_guesses_passwords_keeps_out_nobody_who_knows_one() {
 /// Of bcrypt.
 const COST: u32 = 6;
 
+/// What a client does with its connection; what is still held of it.
+type End = fn(TcpStream) -> Option<TcpStream>;
+
 #[test]
 fn a_profile_ends_soon_after_its_client_has_gone() {
     let process = Process::start("", "--cpus 2");
     process.warm_up();
     let profile = b"GET /debug/pprof/profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let ends: [(&str, fn(TcpStream) -> Option<TcpStream>); 3] = [
+    let ends: [(&str, End); 3] = [
         ("FIN", |_| None),
         ("RST", |stream| {
             let linger = SockRef::from(&stream).set_linger(Some(Duration::ZERO));

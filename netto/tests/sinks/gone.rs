@@ -118,7 +118,7 @@ fn check(line: &str, end: Option<End>, code: i32) {
 fn drawn(url: &str) -> Vec<Trial> {
     let views = views();
     let start = |(at, name): (usize, &&str)| {
-        let is_controlled = (views.len() - at) % 2 == 0;
+        let is_controlled = (views.len() - at).is_multiple_of(2);
         Trial::start(format!("{name} --connect {url}"), is_controlled)
     };
     shown(views.iter().enumerate().map(start).collect())
