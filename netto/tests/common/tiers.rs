@@ -117,6 +117,8 @@ pub const TABLE: &[Row] = &[
     row("sinks", ""),
     row("sinks", "main_thread::the_longest_step").long("a figure; the_main_thread_encodes_nothing has the promise"),
     row("sinks", "log_kill::a_hundred_kills").long("five minutes: a hundred daemons are killed"),
+    row("sinks", "hostile::slow_readers_of_1024_cpus")
+        .long("half a minute of pages of 1,024 CPUs; hostile::slow_readers_of_different has 128"),
     row("offline", "engines::clickhouse_").long(
         "downloads 750 MB of ClickHouse and Spark, and needs Java; engines::duckdb_ has the same by DuckDB",
     ),

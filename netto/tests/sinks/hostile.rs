@@ -346,6 +346,12 @@ fn slow_readers_of_different_versions_hold_no_more_than_is_shared() {
 }
 
 #[test]
+#[ignore = "long: half a minute of 1,024 CPUs; `cargo test -p netto --test sinks -- --ignored of_1024`"]
+fn slow_readers_of_1024_cpus_hold_no_more_than_is_shared() {
+    read_versions_slowly(1024);
+}
+
+#[test]
 fn the_kernel_holds_little_of_an_answer_that_nobody_reads() {
     let process = Process::start("", "--cpus 128");
     process.warm_up();
