@@ -103,6 +103,7 @@ pub const TABLE: &[Row] = &[
     row("damage", ""),
     row("formats", "").quick(),
     row("hostile", "").quick(),
+    row("packets", ""),
     row("palette", "").quick(),
     row("readme", "").quick(),
     row("accuracy", "").quick(),
