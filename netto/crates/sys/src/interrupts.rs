@@ -1,6 +1,7 @@
 //! Tells the interrupt probes which interrupts belong to network devices.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -31,7 +32,7 @@ impl NicInterrupts {
     /// CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// The kernel refuses to write the map: it has no room for more interrupts.
+    /// The kernel refuses to write the map, or the place of an interrupt is another's.
     pub fn follow(&mut self, roots: &Roots, now_ns: u64) -> libbpf_rs::Result<()> {
         if now_ns < self.from_ns {
             return Ok(());
@@ -40,14 +41,26 @@ impl NicInterrupts {
         let now = roots.nic_interrupts();
         let known = std::mem::take(&mut self.known);
         for interrupt in known.difference(&now) {
-            self.map.delete(&interrupt.to_ne_bytes())?;
+            self.write(*interrupt, 0)?;
         }
         self.known = known.intersection(&now).copied().collect();
         for interrupt in now.difference(&known) {
-            let interrupt_key = interrupt.to_ne_bytes();
-            self.map.update(&interrupt_key, &[1], MapFlags::ANY)?;
+            let place = interrupt % self.map.max_entries();
+            let mut others = self.known.iter();
+            if let Some(other) = others.find(|other| *other % self.map.max_entries() == place) {
+                let both = format!("interrupts {interrupt} and {other} have one place");
+                return Err(io::Error::other(both).into());
+            }
+            self.write(*interrupt, u64::from(*interrupt) + 1)?;
             self.known.insert(*interrupt);
         }
         Ok(())
+    }
+
+    /// Writes what the place of an interrupt holds.
+    fn write(&self, interrupt: u32, value: u64) -> libbpf_rs::Result<()> {
+        let place = interrupt % self.map.max_entries();
+        let (key, value) = (place.to_ne_bytes(), value.to_ne_bytes());
+        self.map.update(&key, &value, MapFlags::ANY)
     }
 }

@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Interrupts that can be told to be a network device's: a queue has one, whatever its number. */
+/* Interrupts that can be told to be a network device's, of any number; a power of two. */
 #define NETTO_INTERRUPTS 16384
 
 /* Set before load: whether tasks can be switched away in a softirq, as with PREEMPT_RT. */
@@ -100,21 +100,25 @@ int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_s
 	return 0;
 }
 
-/* Interrupts of network devices. Written by user space; the memory of all is allocated with the map. */
+/*
+ * Interrupts of network devices, written by user space. The place of a number is its remainder, and
+ * holds the number plus 1: numbers of MSI are allocated in a row, and may be larger than the table.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, NETTO_INTERRUPTS);
 	__type(key, __u32);
-	__type(value, __u8);
+	__type(value, __u64);
 } netto_nic_interrupts SEC(".maps");
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(netto_irq_entry, int irq)
 {
-	__u32 number = irq;
+	__u32 place = irq & (NETTO_INTERRUPTS - 1);
+	__u64 *of_nic = bpf_map_lookup_elem(&netto_nic_interrupts, &place);
 	struct netto_cpu *cpu;
 
-	if (!bpf_map_lookup_elem(&netto_nic_interrupts, &number))
+	if (!of_nic || *of_nic != (__u64)(__u32)irq + 1)
 		return 0;
 	cpu = netto_this_cpu();
 	if (!cpu)
