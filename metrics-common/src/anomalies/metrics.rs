@@ -294,12 +294,12 @@ pub const METRICS: &[Metric] = rows! {
     Metric {
         detail: |of| slowest(of, |own| own.reads),
         ..level("disk-read-time", "Time that a read takes in its device, of the slowest one",
-            (Unit::Nanoseconds, 20e6, 4.0), |of| of.device_time(|own| own.reads))
+            (Unit::Nanoseconds, 20e6, 4.0), |of| of.device_time(|device| device.reads))
     },
     Metric {
         detail: |of| slowest(of, |own| own.writes),
         ..level("disk-write-time", "Time that a write takes in its device, of the slowest one",
-            (Unit::Nanoseconds, 50e6, 4.0), |of| of.device_time(|own| own.writes))
+            (Unit::Nanoseconds, 50e6, 4.0), |of| of.device_time(|device| device.writes))
     },
     trouble("disk-errors", "Requests of block devices that failed", (Unit::PerSecond, 0.5, 4.0),
         |of| of.disk_errors()),

@@ -139,12 +139,12 @@ fn call(object: &Object, code: &[Instruction], at: usize) -> Vec<String> {
     if let Some(name) = named(DELETES) {
         return vec![format!("calls {name}, which frees one, of {of_maps}")];
     }
-    match HARMLESS.contains(&number) {
-        true => Vec::new(),
-        false => vec![format!(
-            "calls helper {number}, which is not known to allocate nothing"
-        )],
+    if HARMLESS.contains(&number) {
+        return Vec::new();
     }
+    vec![format!(
+        "calls helper {number}, which is not known to allocate nothing"
+    )]
 }
 
 /// Whether changes of a map allocate or free: the elements of some are there from the beginning.
@@ -207,10 +207,10 @@ fn argument(code: &[Instruction], call: usize, register: u8) -> Option<&Instruct
             _ if instruction.code == CALL => register < 6,
             _ => matches!(instruction.code, GOTO | EXIT),
         };
-        match writes {
-            true if instruction.code == COPY => register = instruction.from,
-            true => return Some(instruction),
-            false => {}
+        if writes && instruction.code == COPY {
+            register = instruction.from;
+        } else if writes {
+            return Some(instruction);
         }
     }
     None

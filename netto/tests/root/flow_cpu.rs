@@ -182,11 +182,17 @@ fn fragments() -> Result<()> {
         Ok(found)
     })?;
     let port = Some(u64::from(LARGE_PORT));
-    let is_udp = |own: &&(u64, [Option<u64>; 2], u64)| own.0 == 17;
-    ensure!(found.iter().any(|own| is_udp(&own) && own.1 == [port; 2]));
+    let is_udp = |conversation: &&(u64, [Option<u64>; 2], u64)| conversation.0 == 17;
+    ensure!(
+        found
+            .iter()
+            .any(|conversation| is_udp(&conversation) && conversation.1 == [port; 2])
+    );
     let strange: Vec<_> = found
         .iter()
-        .filter(|own| own.0 == 44 || is_udp(own) && own.1 != [port; 2])
+        .filter(|conversation| {
+            conversation.0 == 44 || is_udp(conversation) && conversation.1 != [port; 2]
+        })
         .collect();
     ensure!(strange.is_empty(), "{strange:?} of {found:?}");
     Ok(())

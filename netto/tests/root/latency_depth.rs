@@ -181,9 +181,10 @@ pub fn read_at_once() -> Result<()> {
         println!("{point}: {known} of {reads} known, {lost} lost");
         // Elsewhere a packet may be read before it is known to have been enqueued. And while others
         // have the reader's CPU, so many wait that some share a place.
-        let few = match found.method(point)?.contains("fentry") {
-            true => reads / 200,
-            false => reads,
+        let few = if found.method(point)?.contains("fentry") {
+            reads / 200
+        } else {
+            reads
         };
         ensure!(
             known + lost == reads && lost <= few,

@@ -300,8 +300,8 @@ fn who_preempts_a_softirq_causes_none_of_its_time() -> Result<()> {
     let lasted_ns = |port| -> Result<u64> {
         let charged = truth.charged()?.into_iter();
         Ok(charged
-            .filter(|own| own.ports[1] == port)
-            .map(|own| own.ns)
+            .filter(|charge| charge.ports[1] == port)
+            .map(|charge| charge.ns)
             .sum())
     };
     println!(

@@ -364,9 +364,10 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         let is_within = intervals
             .get(what)
             .is_some_and(|(low, high)| (low..=high).contains(&expected));
-        let is_right = match is_receiver || *expected >= HELD {
-            true => (found / expected - 1.0).abs() <= asked.tolerance || is_within,
-            false => (found - expected).abs() <= HELD * asked.tolerance,
+        let is_right = if is_receiver || *expected >= HELD {
+            (found / expected - 1.0).abs() <= asked.tolerance || is_within
+        } else {
+            (found - expected).abs() <= HELD * asked.tolerance
         };
         if !is_right {
             wrong.push(what);
@@ -434,10 +435,11 @@ fn tell_of_cpus(sum: &Snapshot) -> Result<()> {
             continue;
         };
         let of_kind = |kind, column: usize| {
-            let caused = owners.caused.iter().filter(|own| {
-                own.component as usize == *part && owners.owners[own.owner as usize].kind == kind
+            let caused = owners.caused.iter().filter(|share| {
+                share.component as usize == *part
+                    && owners.owners[share.owner as usize].kind == kind
             });
-            caused.map(|own| own.cpu_ns[column]).sum::<u64>()
+            caused.map(|share| share.cpu_ns[column]).sum::<u64>()
         };
         let slug = COMPONENTS[*part].slug;
         for (column, ns) in times.iter().enumerate().filter(|(_, ns)| **ns > 1_000_000) {
@@ -451,7 +453,11 @@ fn tell_of_cpus(sum: &Snapshot) -> Result<()> {
             );
         }
     }
-    for basis in owners.basis.iter().filter(|own| own.total_ns() > 1_000_000) {
+    for basis in owners
+        .basis
+        .iter()
+        .filter(|basis| basis.total_ns() > 1_000_000)
+    {
         println!("{} {basis:?}", COMPONENTS[basis.component as usize].slug);
     }
     Ok(())

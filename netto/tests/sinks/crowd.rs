@@ -157,9 +157,10 @@ impl Attack {
     /// Whether it may ask again: it has an answer, or was cut off.
     fn has_ended(&self, stream: &mut TcpStream) -> bool {
         let mut chunk = [0; 4096];
-        let seen = match self.is_deaf {
-            true => stream.peek(&mut chunk),
-            false => stream.read(&mut chunk),
+        let seen = if self.is_deaf {
+            stream.peek(&mut chunk)
+        } else {
+            stream.read(&mut chunk)
         };
         match seen {
             // A refusal; the head of a deaf client's answer stays unread.

@@ -50,7 +50,7 @@ fn every_command_is_known_here() {
     let command = cli::command(FEATURES);
     let all: BTreeSet<_> = command
         .get_subcommands()
-        .map(|own| own.get_name())
+        .map(|command| command.get_name())
         .collect();
     let known = [&SERVING[..], &WITH_INTERFACES, &ANSWERING, &TESTED];
     let known: BTreeSet<_> = known.concat().into_iter().chain(views()).collect();
@@ -221,7 +221,7 @@ fn a_daemon_that_is_told_to_end_while_it_starts_ends_cleanly() {
     // The socket is the first that it opens; the host is made up after that.
     until("it has a socket", || {
         let open = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut places = open.filter_map(|own| std::fs::read_link(own.path()).ok());
+        let mut places = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
         places.any(|place| place.to_string_lossy().starts_with("socket:"))
     });
     send(&child, "TERM");

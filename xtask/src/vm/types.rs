@@ -42,9 +42,10 @@ pub fn write(root: &Path, folder: &Path, choice: &Choice) -> Result<()> {
     let listed = text.lines().filter_map(|line| line.split(' ').next());
     let listed = listed.map(str::parse::<Choice>).collect::<Result<_, _>>();
     let listed: Vec<Choice> = listed.map_err(anyhow::Error::msg)?;
-    let wanted = match choice.kernels() == kernels::MATRIX {
-        true => listed.iter().flat_map(Choice::kernels).copied().collect(),
-        false => choice.kernels().to_vec(),
+    let wanted = if choice.kernels() == kernels::MATRIX {
+        listed.iter().flat_map(Choice::kernels).copied().collect()
+    } else {
+        choice.kernels().to_vec()
     };
     ensure!(
         !wanted.contains(&Kernel::Newest),

@@ -201,19 +201,21 @@ fn ipv6(bytes: &[u8]) -> Result<Option<(Seen, &[u8])>, Refused> {
         }
         extensions += 1;
         let read = match next {
-            44 => Ipv6FragmentHeaderSlice::from_slice(rest).ok().map(|own| {
-                let is_later = own.fragment_offset().value() != 0;
-                kind = fragment(is_later, own.more_fragments(), kind);
-                (own.next_header().0, own.slice().len())
-            }),
+            44 => Ipv6FragmentHeaderSlice::from_slice(rest)
+                .ok()
+                .map(|header| {
+                    let is_later = header.fragment_offset().value() != 0;
+                    kind = fragment(is_later, header.more_fragments(), kind);
+                    (header.next_header().0, header.slice().len())
+                }),
             // Shorter than its smallest form.
             51 if rest[1] == 0 => return Err(Refused),
             51 => IpAuthHeaderSlice::from_slice(rest)
                 .ok()
-                .map(|own| (own.next_header().0, own.slice().len())),
+                .map(|header| (header.next_header().0, header.slice().len())),
             _ => Ipv6RawExtHeaderSlice::from_slice(rest)
                 .ok()
-                .map(|own| (own.next_header().0, own.slice().len())),
+                .map(|header| (header.next_header().0, header.slice().len())),
         };
         let Some((following, length)) = read else {
             return Ok(None);
@@ -296,7 +298,7 @@ fn within(outer: Outcome, bytes: &[u8]) -> Result<Outcome, Refused> {
     };
     match frame {
         None => Ok(Outcome::Malformed),
-        Some(frame) if matches!(frame.ethertype, IPV4 | IPV6) => ip(frame).map(|own| own.0),
+        Some(frame) if matches!(frame.ethertype, IPV4 | IPV6) => ip(frame).map(|packet| packet.0),
         Some(_) => Ok(outer),
     }
 }

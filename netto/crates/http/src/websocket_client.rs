@@ -247,9 +247,10 @@ impl Actor for WebSocketClient {
         self.around.collector.do_send(Subscribe {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
-            form: match self.around.wants_compact {
-                true => Form::Compact,
-                false => Form::Message,
+            form: if self.around.wants_compact {
+                Form::Compact
+            } else {
+                Form::Message
             },
             past: self.around.wants_past.then(|| ctx.address().recipient()),
             shutdown: Some(ctx.address().recipient()),

@@ -51,9 +51,12 @@ fn is_hidden(character: char) -> bool {
 
 /// Text of others without what a terminal would obey.
 pub fn plain(text: &str) -> String {
-    let shown = |character: char| match is_hidden(character) {
-        true => '\u{fffd}',
-        false => character,
+    let shown = |character: char| {
+        if is_hidden(character) {
+            '\u{fffd}'
+        } else {
+            character
+        }
     };
     text.chars().map(shown).collect()
 }

@@ -41,9 +41,10 @@ pub fn lacks(object: &Object, kernel: &Types) -> anyhow::Result<BTreeSet<String>
     }
     for (spec, section) in missing {
         let name = &object.name;
-        lacks.insert(match questions.contains(&spec) {
-            true => format!("{name}: optional {spec}"),
-            false => format!("{name}: {spec} in {section}"),
+        lacks.insert(if questions.contains(&spec) {
+            format!("{name}: optional {spec}")
+        } else {
+            format!("{name}: {spec} in {section}")
         });
     }
     for helper in &object.helpers {

@@ -142,8 +142,8 @@ impl Spec {
     ) -> anyhow::Result<bool> {
         let (_, ours) = local.resolved(self.local)?;
         let (_, theirs) = kernel.resolved(found.type_number)?;
-        let is_signed = |own: &Type| own.kind() == INT && own.more[0] >> 24 & 1 == 1;
-        let has_size = |own: &Type| matches!(own.kind(), INT | ENUM | ENUM64 | FLOAT);
+        let is_signed = |found: &Type| found.kind() == INT && found.more[0] >> 24 & 1 == 1;
+        let has_size = |found: &Type| matches!(found.kind(), INT | ENUM | ENUM64 | FLOAT);
         Ok(!has_size(ours)
             || found.width != 0
             || ours.size_or_type == theirs.size_or_type
@@ -234,14 +234,14 @@ fn are_alike(local: &Types, ours: u32, kernel: &Types, theirs: u32) -> anyhow::R
     if ours.is_composite() && theirs.is_composite() {
         return Ok(true);
     }
-    let is_enumeration = |own: &Type| matches!(own.kind(), ENUM | ENUM64);
+    let is_enumeration = |found: &Type| matches!(found.kind(), ENUM | ENUM64);
     if ours.kind() != theirs.kind() && !(is_enumeration(ours) && is_enumeration(theirs)) {
         return Ok(false);
     }
     Ok(match ours.kind() {
         POINTER | FLOAT | INT => true,
         FORWARD | ENUM | ENUM64 => {
-            let names = [ours, theirs].map(|own| without_flavour(&own.name));
+            let names = [ours, theirs].map(|named| without_flavour(&named.name));
             names.contains(&"") || names[0] == names[1]
         }
         ARRAY => are_alike(local, ours.more[0], kernel, theirs.more[0])?,

@@ -193,16 +193,17 @@ fn a_kernel_that_netto_takes_lacks_nothing_that_programs_use_unasked() {
 }
 
 /// The types of the known kernel, changed in one place.
-fn changed(is_it: impl Fn(&Type) -> bool, change: impl Fn(&mut Type)) -> Types {
+fn changed(is_chosen: impl Fn(&Type) -> bool, change: impl Fn(&mut Type)) -> Types {
     let mut types = types(KNOWN).types;
-    types.iter_mut().filter(|own| is_it(own)).for_each(change);
+    let chosen = types.iter_mut().filter(|candidate| is_chosen(candidate));
+    chosen.for_each(change);
     Types::new(types)
 }
 
 fn changed_members(name: &str, change: impl Fn(&mut Member)) -> Types {
-    let is_it = |own: &Type| own.members.iter().any(|member| member.name == name);
-    changed(is_it, |own| {
-        let members = own.members.iter_mut();
+    let has_member = |record: &Type| record.members.iter().any(|member| member.name == name);
+    changed(has_member, |record| {
+        let members = record.members.iter_mut();
         members
             .filter(|member| member.name == name)
             .for_each(&change);
@@ -258,7 +259,7 @@ fn a_field_of_another_kind_is_found_out() {
 fn a_missing_hook_another_argument_and_a_missing_helper_are_found_out() {
     let objects = objects().unwrap();
     let found_without = |name: &'static str| {
-        let kernel = changed(|own| own.name == name, |own| own.name.clear());
+        let kernel = changed(|named| named.name == name, |named| named.name.clear());
         unexpected(&objects, &kernel)
     };
     assert!(
@@ -278,9 +279,10 @@ fn a_missing_hook_another_argument_and_a_missing_helper_are_found_out() {
     assert!(found.contains(expected), "{found:?}");
 
     let kernel = changed(
-        |own| own.kind() == ENUM && own.name == HELPERS.0,
-        |own| {
-            own.members
+        |named| named.kind() == ENUM && named.name == HELPERS.0,
+        |helpers| {
+            helpers
+                .members
                 .retain(|helper| helper.name != "BPF_FUNC_ktime_get_ns");
         },
     );

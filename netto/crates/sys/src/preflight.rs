@@ -81,10 +81,11 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         None => vec![false; COMPONENTS.len()],
     };
     let is_realtime = roots.is_realtime();
-    let tracepoints = match is_realtime {
-        true => preemption::programs_are_whole().map_err(|error| format!("{error:#}")),
+    let tracepoints = if is_realtime {
+        preemption::programs_are_whole().map_err(|error| format!("{error:#}"))
+    } else {
         // No task preempts a softirq, nor a context switch: what runs in one is whole.
-        false => Ok(()),
+        Ok(())
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {

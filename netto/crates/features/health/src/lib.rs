@@ -318,7 +318,9 @@ impl Instrument for Watcher {
                 let devices = &self.devices;
                 let devices = self
                     .statistics
-                    .advance(&listed, probed.timings.as_ref(), |own| devices.class(own));
+                    .advance(&listed, probed.timings.as_ref(), |device| {
+                        devices.class(device)
+                    });
                 let note = (without_place > 0).then(|| {
                     let untimed = self.statistics.untimed_requests;
                     format!(

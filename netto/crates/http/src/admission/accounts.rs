@@ -60,10 +60,12 @@ pub(super) struct Known(Vec<Peer>);
 
 impl Known {
     pub(super) fn standing(&self, peer: Peer) -> Standing {
-        match peer.is_local() {
-            true => Standing::Local,
-            false if self.0.contains(&peer) => Standing::Known,
-            false => Standing::Stranger,
+        if peer.is_local() {
+            Standing::Local
+        } else if self.0.contains(&peer) {
+            Standing::Known
+        } else {
+            Standing::Stranger
         }
     }
 

@@ -264,7 +264,11 @@ mod tests {
         messages.family(&OF_CPUS, &mut |out| out.push(labels, Value::Count(1)));
         let bytes = messages.into_bytes();
         let expected = br"lan\u{1b}[2J\u{202e}";
-        assert!(bytes.windows(expected.len()).any(|own| own == expected));
+        assert!(
+            bytes
+                .windows(expected.len())
+                .any(|window| window == expected)
+        );
     }
 
     proptest! {

@@ -449,9 +449,10 @@ fn switches_at_the_same_time(
         world.cpu = 0;
         run.finish(&mut world);
         for (cpu, task) in (0..).zip(arriving) {
-            let expected = match late.contains(&task) {
-                true => in_a_send(task),
-                false => 0,
+            let expected = if late.contains(&task) {
+                in_a_send(task)
+            } else {
+                0
             };
             assert_eq!(world.of_cpu(cpu, abi::CPU_STATE), expected, "at {place}");
             // It leaves its send, if it is in one.

@@ -45,7 +45,7 @@ impl Places {
     pub(crate) fn arrange(&mut self, wanted: &[Wanted]) -> Vec<Number> {
         let mut waiting: HashMap<Number, bool> = wanted
             .iter()
-            .map(|own| (own.number, own.is_active))
+            .map(|device| (device.number, device.is_active))
             .collect();
         for place in &mut self.0 {
             *place = match *place {
@@ -59,11 +59,13 @@ impl Places {
                 },
             };
         }
-        let wants = |own: &&Wanted| waiting.contains_key(&own.number);
-        let (active, quiet): (Vec<&Wanted>, Vec<&Wanted>) =
-            wanted.iter().filter(wants).partition(|own| own.is_active);
-        let mut left = active.iter().chain(&quiet).map(|own| own.number);
-        let free = self.0.iter_mut().filter(|own| **own == Place::Free);
+        let wants = |device: &&Wanted| waiting.contains_key(&device.number);
+        let (active, quiet): (Vec<&Wanted>, Vec<&Wanted>) = wanted
+            .iter()
+            .filter(wants)
+            .partition(|device| device.is_active);
+        let mut left = active.iter().chain(&quiet).map(|device| device.number);
+        let free = self.0.iter_mut().filter(|place| **place == Place::Free);
         let mut given = 0;
         for (place, by) in free.zip(&mut left) {
             given += 1;
@@ -72,7 +74,11 @@ impl Places {
                 quiet_readings: 0,
             };
         }
-        let without: Vec<Number> = active.iter().skip(given).map(|own| own.number).collect();
+        let without: Vec<Number> = active
+            .iter()
+            .skip(given)
+            .map(|device| device.number)
+            .collect();
         self.give_back(without.len());
         without
     }
@@ -84,8 +90,8 @@ impl Places {
             Place::Free | Place::Resting => None,
         };
         let mut taken: Vec<&mut Place> = self.0.iter_mut().collect();
-        taken.retain(|own| quiet(own).is_some_and(|readings| readings >= QUIET_READINGS));
-        taken.sort_by_key(|own| std::cmp::Reverse(quiet(own)));
+        taken.retain(|place| quiet(place).is_some_and(|readings| readings >= QUIET_READINGS));
+        taken.sort_by_key(|place| std::cmp::Reverse(quiet(place)));
         for place in taken.into_iter().take(count) {
             *place = Place::Resting;
         }
@@ -111,15 +117,15 @@ mod tests {
         numbers: std::ops::RangeInclusive<u64>,
         is_active: impl Fn(u64) -> bool,
     ) -> Vec<Wanted> {
-        let device = |own| Wanted {
-            number: Number(own),
-            is_active: is_active(own),
+        let device = |number| Wanted {
+            number: Number(number),
+            is_active: is_active(number),
         };
         numbers.map(device).collect()
     }
 
     fn with_place(places: &Places) -> Vec<u64> {
-        let mut numbers: Vec<u64> = places.numbers().filter(|own| *own != 0).collect();
+        let mut numbers: Vec<u64> = places.numbers().filter(|number| *number != 0).collect();
         numbers.sort_unstable();
         numbers
     }
@@ -137,7 +143,7 @@ mod tests {
     #[test]
     fn active_devices_come_first_and_those_without_a_place_are_told() {
         let mut places = Places::default();
-        let wanted = devices(1..=ALL + 8, |own| own > 4);
+        let wanted = devices(1..=ALL + 8, |number| number > 4);
         let without = places.arrange(&wanted);
         assert_eq!(without, (ALL + 5..=ALL + 8).map(Number).collect::<Vec<_>>());
         assert_eq!(with_place(&places), (5..=ALL + 4).collect::<Vec<_>>());
@@ -151,11 +157,11 @@ mod tests {
     #[test]
     fn a_quiet_device_gives_its_place_back_and_it_rests_for_a_reading() {
         let mut places = Places::default();
-        let before = devices(1..=ALL, |own| own != 7);
+        let before = devices(1..=ALL, |number| number != 7);
         for _ in 0..=QUIET_READINGS {
             assert_eq!(places.arrange(&before), []);
         }
-        let with_newcomer = devices(1..=ALL + 1, |own| own != 7);
+        let with_newcomer = devices(1..=ALL + 1, |number| number != 7);
         assert_eq!(places.arrange(&with_newcomer), [Number(ALL + 1)]);
         assert!(!with_place(&places).contains(&7));
         assert!(
@@ -165,7 +171,7 @@ mod tests {
         assert_eq!(places.arrange(&with_newcomer), []);
         assert!(with_place(&places).contains(&(ALL + 1)));
         // The quiet one has a place again as soon as it does something.
-        let awake = devices(1..=ALL + 1, |own| own != 9);
+        let awake = devices(1..=ALL + 1, |number| number != 9);
         assert_eq!(places.arrange(&awake), [Number(7)]);
         for _ in 0..QUIET_READINGS {
             places.arrange(&awake);

@@ -185,8 +185,8 @@ mod tests {
         assert!(!devices.has_chosen_files(Number::of(9, 0)));
         let listed = parse(LIST);
         devices.learn(&listed);
-        let wanted = listed.iter().filter(|own| devices.is_wanted(own));
-        let wanted: Vec<&str> = wanted.map(|own| &*own.name).collect();
+        let wanted = listed.iter().filter(|device| devices.is_wanted(device));
+        let wanted: Vec<&str> = wanted.map(|device| &*device.name).collect();
         assert_eq!(wanted, ["sda", "sda1"]);
         assert!(Devices::new(&roots, &[]).has_chosen_files(Number::of(9, 0)));
         assert_eq!(devices.absent(&parse(LIST)).count(), 0);

@@ -271,7 +271,12 @@ impl Plan {
             match one(request, point, means, &has) {
                 Ok((programs, method)) => {
                     let helpers = helpers(point, means).into_iter().filter(&has);
-                    chosen.extend(programs.into_iter().chain(helpers).map(|own| own.name));
+                    chosen.extend(
+                        programs
+                            .into_iter()
+                            .chain(helpers)
+                            .map(|program| program.name),
+                    );
                     points.push((point, method));
                 }
                 Err(reason) => missing.push((point, reason)),

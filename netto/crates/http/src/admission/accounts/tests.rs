@@ -57,7 +57,9 @@ fn loser(holders: &[&Rc<Connection>], newcomer: Peer) -> Option<usize> {
     newcomer.standing.set(Standing::Local);
     let (_, ended) = full(holders).take(&newcomer, 1, None, now())?;
     assert_eq!(ended.len(), 1);
-    holders.iter().position(|own| Rc::ptr_eq(own, &ended[0]))
+    holders
+        .iter()
+        .position(|holder| Rc::ptr_eq(holder, &ended[0]))
 }
 
 #[test]
@@ -163,10 +165,11 @@ fn users_of_the_host_and_who_was_admitted_before_find_a_place_among_workers() {
         .map(|number| connection(of(number, 0, 0)))
         .collect();
     let mut pool = Pool::new(64, Waits::WithConnection);
-    let admit = |pool: &mut Pool, own: &Rc<Connection>| pool.take(own, 1, None, now());
+    let admit =
+        |pool: &mut Pool, connection: &Rc<Connection>| pool.take(connection, 1, None, now());
     let admitted = strangers
         .iter()
-        .filter(|own| admit(&mut pool, own).is_some());
+        .filter(|connection| admit(&mut pool, connection).is_some());
     assert_eq!(admitted.count(), 64 - 2 * 4);
     for (standing, more) in [(Standing::Known, 4), (Standing::Local, 4)] {
         for number in 0..=more {
@@ -207,8 +210,8 @@ fn bytes() -> Pool {
 fn of_bytes_the_newest_of_who_holds_most_give_way_and_none_in_vain() {
     let mut pool = bytes();
     let local = |user| connection(Peer::User(user));
-    let take = |pool: &mut Pool, own: &Rc<Connection>, parts: usize| {
-        let taken = pool.take(own, BYTES / 24 * parts, None, now());
+    let take = |pool: &mut Pool, connection: &Rc<Connection>, parts: usize| {
+        let taken = pool.take(connection, BYTES / 24 * parts, None, now());
         taken.map(|(_, ended)| ended.len())
     };
     let third = local(3);
@@ -304,7 +307,8 @@ impl Clock {
                         return Some((number, waited));
                     }
                     Err(until) => {
-                        let sooner = until.filter(|own| earliest.is_none_or(|other| *own < other));
+                        let sooner =
+                            until.filter(|rested| earliest.is_none_or(|other| *rested < other));
                         earliest = sooner.or(earliest);
                     }
                 }
@@ -425,7 +429,7 @@ proptest! {
             held.retain(|(_, other, _)| !ended.iter().any(|ended| Rc::ptr_eq(ended, other)));
             held.push_back((number, own, amount));
             let sum = |most| {
-                let counted = held.iter().filter(move |(_, own, _)| own.standing.get() <= most);
+                let counted = held.iter().filter(move |(_, connection, _)| connection.standing.get() <= most);
                 counted.map(|(.., amount)| amount).sum::<usize>()
             };
             prop_assert!(sum(Standing::Local) <= 40);
