@@ -1,6 +1,6 @@
 //! Tells the interrupt probes which interrupts belong to network devices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -44,17 +44,22 @@ impl NicInterrupts {
             self.write(*interrupt, 0)?;
         }
         self.known = known.intersection(&now).copied().collect();
+        let places = self.map.max_entries();
+        let taken = self.known.iter().map(|known| (known % places, *known));
+        let mut taken: BTreeMap<u32, u32> = taken.collect();
+        let mut refused = Ok(());
         for interrupt in now.difference(&known) {
-            let place = interrupt % self.map.max_entries();
-            let mut others = self.known.iter();
-            if let Some(other) = others.find(|other| *other % self.map.max_entries() == place) {
+            let other = *taken.entry(interrupt % places).or_insert(*interrupt);
+            if other != *interrupt {
+                // All others are still told.
                 let both = format!("interrupts {interrupt} and {other} have one place");
-                return Err(io::Error::other(both).into());
+                refused = Err(io::Error::other(both).into());
+                continue;
             }
             self.write(*interrupt, u64::from(*interrupt) + 1)?;
             self.known.insert(*interrupt);
         }
-        Ok(())
+        refused
     }
 
     /// Writes what the place of an interrupt holds.
