@@ -230,13 +230,9 @@ int netto_tcp_near(__u64 *ctx)
 
 static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
 {
-	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own;
+	struct netto_packet packet = {};
+	struct netto_latency *own = netto_packet_of(sk, skb, &packet);
 
-	if (!packet.stamp)
-		return 0;
-	own = netto_own_latency();
-	packet.ifindex = skb->skb_iif;
 	return own ? netto_enqueued(own, &packet, point, wait) : 0;
 }
 
@@ -253,17 +249,14 @@ int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
 
 static __noinline int netto_udp_begin(struct sock *sk, struct sk_buff *skb)
 {
-	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own;
+	struct netto_packet packet = {};
+	struct netto_latency *own = netto_packet_of(sk, skb, &packet);
 
-	if (!packet.stamp)
-		return 0;
-	own = netto_own_latency();
 	if (!own)
 		return 0;
 	own->pending = (__u64)skb;
 	own->pending_stamp_ns = packet.stamp;
-	own->pending_ifindex = skb->skb_iif;
+	own->pending_ifindex = packet.ifindex;
 	/* A reader that is quicker than this function's end finds its beginning. */
 	if (netto_takes(NETTO_UDP_WAIT))
 		netto_begin_wait(packet.stamp, netto_since(own, &packet));
@@ -336,16 +329,10 @@ int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping
 
 static __noinline int netto_datagram_read(struct sock *sk, struct sk_buff *skb)
 {
-	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own;
+	struct netto_packet packet = {};
+	struct netto_latency *own = netto_packet_of(sk, skb, &packet);
 
-	if (!packet.stamp)
-		return 0;
-	own = netto_own_latency();
-	if (!own)
-		return 0;
-	packet.ifindex = skb->skb_iif;
-	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	return own ? netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT) : 0;
 }
 
 SEC("fentry/skb_consume_udp")

@@ -23,16 +23,11 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct sk_buff *skb = (void *)ctx[1];
-	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own;
+	struct netto_packet packet = {};
+	struct netto_latency *own = netto_packet_of(sk, skb, &packet);
 
-	if (!packet.stamp)
-		return 0;
-	own = netto_own_latency();
-	if (!own)
-		return 0;
-	packet.ifindex = skb->skb_iif;
-	netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
+	if (own)
+		netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
 	return 0;
 }
 

@@ -147,6 +147,17 @@ static __always_inline struct netto_latency *netto_own_latency(void)
 	return bpf_map_lookup_elem(&netto_latencies, &cpu);
 }
 
+/* What is known of a packet at its socket, and this CPU's latencies; 0 if the packet has no stamp. */
+static __always_inline struct netto_latency *netto_packet_of(struct sock *sk, struct sk_buff *skb, struct netto_packet *packet)
+{
+	packet->stamp = netto_stamp(skb);
+	if (!packet->stamp)
+		return 0;
+	packet->sk = sk;
+	packet->ifindex = skb->skb_iif;
+	return netto_own_latency();
+}
+
 /* What a leap second sets the clock back by, and some more. */
 #define NETTO_LEAP_NS 1100000000ULL
 

@@ -33,10 +33,15 @@ static __always_inline void netto_keep_place(const struct netto_socket_place *pl
 		*place->until = until;
 }
 
+static __always_inline __u32 netto_set_of(__u32 places, __u64 socket)
+{
+	return (socket * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
+}
+
 /* Finds the place of a socket; false if it has none. */
 static __always_inline bool netto_find_place(void *sets, __u32 places, __u64 socket, struct netto_socket_place *place)
 {
-	__u32 number = (socket * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
+	__u32 number = netto_set_of(places, socket);
 	struct netto_socket_set *set = bpf_map_lookup_elem(sets, &number);
 
 	if (!set || !socket)
@@ -59,7 +64,7 @@ static __always_inline bool netto_find_place(void *sets, __u32 places, __u64 soc
  */
 static __always_inline bool netto_claim_place(void *sets, __u32 places, __u64 socket, struct netto_socket_place *place)
 {
-	__u32 number = (socket * 0x9e3779b97f4a7c15ULL >> 32) & (places / NETTO_LATENCY_WAYS - 1);
+	__u32 number = netto_set_of(places, socket);
 	struct netto_socket_set *set;
 	__u64 *claimed = 0, now, before = 0;
 
