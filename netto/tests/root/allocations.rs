@@ -90,12 +90,12 @@ impl Crowd {
 
 /// Where the code of a program of a process is, with the functions that it calls.
 fn code_of(pid: u32, name: &str) -> Result<Vec<Range<u64>>> {
-    let own = running::programs_of(pid)?;
+    let programs = running::programs_of(pid)?;
     let options = ProgInfoQueryOptions::default()
         .include_jited_ksyms(true)
         .include_jited_func_lens(true);
     let program = ProgInfoIter::with_query_opts(options)
-        .find(|program| own.contains(&program.id) && program.name == name)
+        .find(|program| programs.contains(&program.id) && program.name == name)
         .with_context(|| format!("no program {name}"))?;
     let begins = program.jited_ksyms.iter().map(|begin| begin.addr() as u64);
     let ranges = begins.zip(&program.jited_func_lens);

@@ -103,9 +103,9 @@ impl Types {
     /// From a list, whose first one is `void`.
     pub fn new(types: Vec<Type>) -> Self {
         let mut by_name: HashMap<String, Vec<u32>> = HashMap::new();
-        for (number, own) in (0..).zip(&types) {
+        for (number, entry) in (0..).zip(&types) {
             by_name
-                .entry(without_flavour(&own.name).to_owned())
+                .entry(without_flavour(&entry.name).to_owned())
                 .or_default()
                 .push(number);
         }
@@ -176,10 +176,10 @@ impl Types {
             })
         };
         let mut words: Vec<u32> = Vec::new();
-        for own in &self.types[1..] {
-            words.extend([name(own.name.as_str()), own.info, own.size_or_type]);
-            words.extend(&own.more);
-            for member in &own.members {
+        for entry in &self.types[1..] {
+            words.extend([name(entry.name.as_str()), entry.info, entry.size_or_type]);
+            words.extend(&entry.more);
+            for member in &entry.members {
                 words.extend([name(member.name.as_str()), member.word]);
                 words.extend(member.second);
             }
@@ -216,11 +216,11 @@ impl Types {
     /// As [`Types::get`].
     pub fn resolved(&self, mut number: u32) -> anyhow::Result<(u32, &Type)> {
         loop {
-            let own = self.get(number)?;
-            if !own.is_alias() {
-                return Ok((number, own));
+            let entry = self.get(number)?;
+            if !entry.is_alias() {
+                return Ok((number, entry));
             }
-            number = own.size_or_type;
+            number = entry.size_or_type;
         }
     }
 
@@ -236,24 +236,24 @@ impl Types {
     /// # Errors
     /// As [`Types::get`].
     pub fn signature(&self, prototype: u32) -> anyhow::Result<(Vec<String>, String)> {
-        let own = self.get(prototype)?;
-        let parameters = own
+        let entry = self.get(prototype)?;
+        let parameters = entry
             .members
             .iter()
             .map(|parameter| self.shown(parameter.word));
         Ok((
             parameters.collect::<anyhow::Result<_>>()?,
-            self.shown(own.size_or_type)?,
+            self.shown(entry.size_or_type)?,
         ))
     }
 
     fn shown(&self, number: u32) -> anyhow::Result<String> {
-        let (_, own) = self.resolved(number)?;
-        Ok(match own.kind() {
-            POINTER => format!("{}*", self.shown(own.size_or_type)?),
+        let (_, entry) = self.resolved(number)?;
+        Ok(match entry.kind() {
+            POINTER => format!("{}*", self.shown(entry.size_or_type)?),
             PROTOTYPE => "function".to_owned(),
             _ if number == 0 => "void".to_owned(),
-            _ => own.name.clone(),
+            _ => entry.name.clone(),
         })
     }
 }

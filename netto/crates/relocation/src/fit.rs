@@ -103,10 +103,10 @@ impl Hook {
     pub fn signature(&self, kernel: &Types) -> anyhow::Result<Option<(Vec<String>, String)>> {
         let types = self.types();
         let (kind, name) = types.first().context("a hook has a type")?;
-        let Some(own) = kernel.named(*kind, name).next() else {
+        let Some(found) = kernel.named(*kind, name).next() else {
             return Ok(None);
         };
-        let mut prototype = kernel.get(own)?.size_or_type;
+        let mut prototype = kernel.get(found)?.size_or_type;
         if let Hook::Tracepoint(_) = self {
             prototype = kernel.resolved(prototype)?.1.size_or_type;
         }

@@ -83,45 +83,47 @@ impl Writer<'_> {
         if let Some(known) = self.numbers.get(&number) {
             return Ok(*known);
         }
-        let mut own = self.kernel.get(number)?.clone();
+        let mut entry = self.kernel.get(number)?.clone();
         let new = self.types.len() as u32;
         self.numbers.insert(number, new);
         self.types.push(void());
-        match own.kind() {
+        match entry.kind() {
             STRUCT | UNION | ENUM => {
                 let places = self.kept.members.get(&number).cloned().unwrap_or_default();
                 let mut place = 0..;
-                own.members
+                entry
+                    .members
                     .retain(|_| place.next().is_some_and(|place| places.contains(&place)));
-                own.info = own.info & 0xffff_0000 | own.members.len() as u32;
-                if own.kind() != ENUM {
-                    self.members(&mut own)?;
+                entry.info = entry.info & 0xffff_0000 | entry.members.len() as u32;
+                if entry.kind() != ENUM {
+                    self.members(&mut entry)?;
                 }
             }
             // The names of parameters say nothing.
             PROTOTYPE => {
-                own.members
+                entry
+                    .members
                     .iter_mut()
                     .for_each(|parameter| parameter.name.clear());
-                self.members(&mut own)?;
-                own.size_or_type = self.number(own.size_or_type)?;
+                self.members(&mut entry)?;
+                entry.size_or_type = self.number(entry.size_or_type)?;
             }
             POINTER | TYPEDEF..=FUNCTION | 18 => {
-                own.size_or_type = self.number(own.size_or_type)?
+                entry.size_or_type = self.number(entry.size_or_type)?
             }
             3 => {
-                own.more[0] = self.number(own.more[0])?;
-                own.more[1] = self.number(own.more[1])?;
+                entry.more[0] = self.number(entry.more[0])?;
+                entry.more[1] = self.number(entry.more[1])?;
             }
             1 | FORWARD | 16 | 19 => {}
             kind => anyhow::bail!("a type of kind {kind} in a signature or structure"),
         }
-        self.types[new as usize] = own;
+        self.types[new as usize] = entry;
         Ok(new)
     }
 
-    fn members(&mut self, own: &mut Type) -> anyhow::Result<()> {
-        for member in &mut own.members {
+    fn members(&mut self, entry: &mut Type) -> anyhow::Result<()> {
+        for member in &mut entry.members {
             member.word = self.number(member.word)?;
         }
         Ok(())

@@ -80,13 +80,16 @@ impl Spec {
             return Ok(Some(spec));
         }
         for index in rest {
-            let (_, own) = types.resolved(number)?;
-            if own.kind() == ARRAY {
+            let (_, entry) = types.resolved(number)?;
+            if entry.kind() == ARRAY {
                 spec.steps.push(Step::Element(*index));
-                number = own.more[0];
+                number = entry.more[0];
                 continue;
             }
-            let member = own.members.get(*index as usize).context("no such member")?;
+            let member = entry
+                .members
+                .get(*index as usize)
+                .context("no such member")?;
             if !member.name.is_empty() {
                 spec.steps.push(Step::Member(member.name.clone()));
             }
@@ -168,19 +171,20 @@ impl Found {
         kernel: &Types,
         path: &mut Vec<(u32, usize)>,
     ) -> anyhow::Result<bool> {
-        let (number, own) = kernel.resolved(self.type_number)?;
+        let (number, entry) = kernel.resolved(self.type_number)?;
         match step {
             Step::Enumerator(name) => {
-                let place = own.members.iter().position(|member| member.name == *name);
+                let place = entry.members.iter().position(|member| member.name == *name);
                 path.extend(place.map(|place| (number, place)));
                 Ok(place.is_some())
             }
             Step::Element(index) => {
                 // None: the last member of a structure, whose length varies.
-                let is_element = own.kind() == ARRAY && (own.more[2] == 0 || *index < own.more[2]);
+                let is_element =
+                    entry.kind() == ARRAY && (entry.more[2] == 0 || *index < entry.more[2]);
                 if is_element {
-                    self.type_number = own.more[0];
-                    let (_, element) = kernel.resolved(own.more[0])?;
+                    self.type_number = entry.more[0];
+                    let (_, element) = kernel.resolved(entry.more[0])?;
                     self.bits += 8 * index * element.size_or_type;
                 }
                 Ok(is_element)
@@ -196,12 +200,12 @@ impl Found {
         kernel: &Types,
         path: &mut Vec<(u32, usize)>,
     ) -> anyhow::Result<bool> {
-        let own = kernel.get(number)?;
-        if !own.is_composite() {
+        let entry = kernel.get(number)?;
+        if !entry.is_composite() {
             return Ok(false);
         }
-        for (index, member) in own.members.iter().enumerate() {
-            let (bits, width) = own.place(member);
+        for (index, member) in entry.members.iter().enumerate() {
+            let (bits, width) = entry.place(member);
             let place = Found {
                 bits: self.bits + bits,
                 width,

@@ -230,18 +230,18 @@ impl Watcher {
             return 0;
         };
         let mut wanted = Vec::new();
-        for own in listed {
-            if !self.devices.is_wanted(own) {
+        for device in listed {
+            if !self.devices.is_wanted(device) {
                 continue;
             }
-            let is_active = match timings.map(|all| all.devices.get(&own.number)) {
+            let is_active = match timings.map(|all| all.devices.get(&device.number)) {
                 // Of one that is wanted for its files alone nothing is known until it has a place.
-                Some(None) if self.devices.class(own).is_none() => true,
+                Some(None) if self.devices.class(device).is_none() => true,
                 Some(Some(counted)) if counted.lookups > 0 => true,
-                _ => self.statistics.is_active(own),
+                _ => self.statistics.is_active(device),
             };
             wanted.push(Wanted {
-                number: own.number,
+                number: device.number,
                 is_active,
             });
         }

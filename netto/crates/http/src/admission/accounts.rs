@@ -272,11 +272,11 @@ fn choose(
         *by_block.entry(block(*at)).or_default() += claims[*at].amount;
     }
     let held = |block: Peer| by_block.get(&block).copied().unwrap_or(0);
-    let own = newcomer.map(|peer| peer.blocks()[level]);
-    if let Some(own) = own {
+    let newcomers_block = newcomer.map(|peer| peer.blocks()[level]);
+    if let Some(newcomers_block) = newcomers_block {
         within.retain(|at| {
-            let least = held(own) + more + usize::from(waits_since(*at).is_none());
-            block(*at) == own || held(block(*at)) >= least
+            let least = held(newcomers_block) + more + usize::from(waits_since(*at).is_none());
+            block(*at) == newcomers_block || held(block(*at)) >= least
         });
     }
     let most = within
@@ -284,7 +284,7 @@ fn choose(
         .copied()
         .max_by_key(|at| (held(block(*at)), waits_since(*at).map(Reverse)))?;
     within.retain(|at| block(*at) == block(most));
-    let newcomer = newcomer.filter(|_| Some(block(most)) == own);
+    let newcomer = newcomer.filter(|_| Some(block(most)) == newcomers_block);
     choose(claims, within, newcomer, more, level + 1)
 }
 

@@ -215,8 +215,8 @@ impl Division {
 
     /// What was charged on a CPU in the interval, else earlier; `None` if nothing was.
     fn charged(&self, cpu: usize) -> Option<&Pool> {
-        let own = self.charged.get(cpu)?;
-        (!own.evidence().is_empty() || !own.past().is_empty()).then_some(own)
+        let charged = self.charged.get(cpu)?;
+        (!charged.evidence().is_empty() || !charged.past().is_empty()).then_some(charged)
     }
 
     /// Adds a sample of the interval.

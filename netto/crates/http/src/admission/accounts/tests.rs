@@ -173,9 +173,13 @@ fn users_of_the_host_and_who_was_admitted_before_find_a_place_among_workers() {
     assert_eq!(admitted.count(), 64 - 2 * 4);
     for (standing, more) in [(Standing::Known, 4), (Standing::Local, 4)] {
         for number in 0..=more {
-            let own = connection(at(&format!("{}.0.{number}.1", 10 + standing as u8)));
-            own.standing.set(standing);
-            assert_eq!(admit(&mut pool, &own).is_some(), number < more, "{number}");
+            let visitor = connection(at(&format!("{}.0.{number}.1", 10 + standing as u8)));
+            visitor.standing.set(standing);
+            assert_eq!(
+                admit(&mut pool, &visitor).is_some(),
+                number < more,
+                "{number}"
+            );
         }
     }
     assert_eq!(pool.holdings.len(), 64);
@@ -257,15 +261,15 @@ fn one_body_is_held_once_however_many_read_it() {
         let taken = pool.take(&connection(Peer::User(user)), BYTES / 2, page, now());
         assert!(taken.is_some_and(|(_, ended)| ended.is_empty()));
     }
-    let own = connection(Peer::User(99));
+    let reader = connection(Peer::User(99));
     assert!(
-        pool.take(&own, BYTES / 2, Some((8192, BYTES / 2)), now())
+        pool.take(&reader, BYTES / 2, Some((8192, BYTES / 2)), now())
             .is_some()
     );
     let next = pool.take(&connection(Peer::User(98)), 1, None, now());
     let (_, ended) = next.expect("room");
     assert!(
-        ended.iter().all(|ended| Rc::ptr_eq(ended, &own)),
+        ended.iter().all(|ended| Rc::ptr_eq(ended, &reader)),
         "who has it alone"
     );
 }
@@ -417,9 +421,9 @@ proptest! {
                 continue;
             }
             let peer = if customer == 0 { Peer::User(u32::from(site)) } else { of(customer, site, network) };
-            let own = if is_waiting { waiting(peer, amount as u64) } else { connection(peer) };
+            let holder = if is_waiting { waiting(peer, amount as u64) } else { connection(peer) };
             let before: usize = held.iter().map(|(.., amount)| amount).sum();
-            let Some((number, ended)) = pool.take(&own, amount, None, now()) else {
+            let Some((number, ended)) = pool.take(&holder, amount, None, now()) else {
                 prop_assert!(before + amount > 40 - 6, "there was room");
                 continue;
             };
@@ -427,7 +431,7 @@ proptest! {
                 prop_assert!(ended.is_empty());
             }
             held.retain(|(_, other, _)| !ended.iter().any(|ended| Rc::ptr_eq(ended, other)));
-            held.push_back((number, own, amount));
+            held.push_back((number, holder, amount));
             let sum = |most| {
                 let counted = held.iter().filter(move |(_, connection, _)| connection.standing.get() <= most);
                 counted.map(|(.., amount)| amount).sum::<usize>()
