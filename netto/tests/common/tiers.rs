@@ -108,6 +108,8 @@ pub const TABLE: &[Row] = &[
     row("accuracy", "").quick(),
     row("allocations", "").quick(),
     row("bytecode", "").quick(),
+    row("coverage", "").quick(),
+    row("coverage", "whole::").long("many minutes: each kind two thousand times; the others have some hundred"),
     row("dashboard", ""),
     row("house", ""),
     row("offline", ""),

@@ -1,0 +1,438 @@
+//! Shares of a whole's time, for any number of samples per interval. Pure; knows what it is divided
+//! among only by numbers, its rows.
+//!
+//! An interval with many samples is divided by them alone: the share of each part is its share of
+//! the samples. With few samples this would be wrong in two ways: without samples no part gets
+//! time, and with one sample the whole interval goes to its part, however long, so that parts with
+//! different rates are not treated alike. Below [`ENOUGH`] expected samples, each sample is
+//! therefore worth the time between two samples, and the difference to the interval's time is
+//! divided by the shares of the recent past, of the CPU and of the host. On average this difference
+//! is zero, whatever the shares, so that sums over many intervals converge to the truth even if the
+//! past was different.
+//!
+//! One interval may be too short to pay for all of its samples. The difference is carried to the
+//! following intervals: for each part, the time given out stays within some sampling periods of the
+//! time found, permanently. No time is held back: all of an interval's time is given out at once.
+
+/// Expected samples from which an interval is divided by its own samples alone: the chance of
+/// having none is then 1 in 3,000.
+const ENOUGH: f64 = 8.0;
+/// Time in which a past sample's weight falls to a third.
+const MEMORY_NS: f64 = 30e9;
+/// Weight of the host's shares, in samples of the CPU's own past.
+const HOST_WEIGHT: f64 = 4.0;
+/// Weight below which the past is dropped, in samples: one sample is forgotten after 90 s.
+const FORGOTTEN: f64 = 0.05;
+/// Weight of the nominal sampling period, in samples, against the observed one.
+const DOUBT: f64 = 32.0;
+/// Most samples that count for the observed period, so that it follows changes.
+const DOUBT_MEMORY: f64 = 1024.0;
+/// Most time carried over, in samples; reached only if sampler and clock disagree.
+const MOST_CARRIED: f64 = 64.0;
+
+/// The basis of the split of an interval's time, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// The interval's own samples.
+    pub stacks_ns: u64,
+    /// Recent samples of the same CPU.
+    pub past_ns: u64,
+    /// Samples of the host's other CPUs, in this interval and recently.
+    pub host_ns: u64,
+    /// No samples: the remainder gets this time.
+    pub nothing_ns: u64,
+}
+
+/// Samples of one whole on all CPUs, by row of the component table.
+#[derive(Debug, Clone, Default)]
+pub struct HostPool {
+    /// Of past intervals, with decreasing weight.
+    recent: Vec<f64>,
+    /// Of this interval.
+    now: Vec<f64>,
+}
+
+impl HostPool {
+    /// Moves this interval's samples into the past, and ages the past by its length.
+    pub fn age(&mut self, by_ns: u64) {
+        let lighter = (-(by_ns as f64) / MEMORY_NS).exp();
+        for (recent, now) in self.recent.iter_mut().zip(&mut self.now) {
+            *recent = (*recent + *now) * lighter;
+            *now = 0.0;
+        }
+    }
+
+    /// Counts samples of this interval.
+    pub fn add(&mut self, row: usize, count: u32) {
+        let rows = self.now.len().max(row + 1);
+        self.recent.resize(rows, 0.0);
+        self.now.resize(rows, 0.0);
+        self.now[row] += f64::from(count);
+    }
+
+    /// Forgets a row, whose number something else will have.
+    pub fn forget(&mut self, row: usize) {
+        for pool in [&mut self.recent, &mut self.now] {
+            if let Some(weight) = pool.get_mut(row) {
+                *weight = 0.0;
+            }
+        }
+    }
+
+    /// Weight of a row without these own samples.
+    fn of_others(&self, row: usize, own: u32) -> f64 {
+        match (self.recent.get(row), self.now.get(row)) {
+            (Some(recent), Some(now)) => recent + (now - f64::from(own)).max(0.0),
+            _ => 0.0,
+        }
+    }
+
+    /// Rows with a weight.
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.now.len()).filter(|&row| self.recent[row] + self.now[row] > 0.0)
+    }
+}
+
+/// A part of a whole, on one CPU.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    row: usize,
+    /// The value of its samples minus the time given so far; may be negative. Sums to 0 over all
+    /// members.
+    carried_ns: f64,
+    /// Its past samples, with decreasing weight.
+    recent: f64,
+    /// Its samples in this interval.
+    count: u32,
+    /// Share of the recent past.
+    share: f64,
+}
+
+/// The state of one whole's split on one CPU.
+#[derive(Debug, Clone, Default)]
+pub struct Pool {
+    members: Vec<Member>,
+    /// Time up to which the past has aged.
+    now_ns: u64,
+    /// The whole's time, and the nominal time of its samples, with the weights of the past.
+    time_ns: f64,
+    sampled_ns: f64,
+}
+
+/// The time to divide.
+#[derive(Debug, Clone, Copy)]
+pub struct Whole<'a> {
+    /// Nanoseconds.
+    pub time_ns: u64,
+    /// Time between two samples, nanoseconds.
+    pub period_ns: u64,
+    /// Samples by row.
+    pub counts: &'a [(usize, u32)],
+    /// The row that gets the rest.
+    pub rest: usize,
+    /// The end of the interval, on a clock of the caller's.
+    pub now_ns: u64,
+}
+
+/// How the CPUs (strata) of a whole were sampled in an interval, and what was expected of its parts.
+///
+/// A part's variance is Σ T w p (1 − p) over strata, where T is the stratum's time, w that of one of its
+/// samples, and p the part's share of it (W. G. Cochran, *Sampling Techniques*, 3rd edition, 1977,
+/// theorem 5.3 and section 5.10). Shares are those of the recent past, to which the host's add some
+/// samples: an interval's own are too few for p (1 − p), and a part's samples may all be on CPUs where
+/// each stands for little.
+#[derive(Debug, Clone, Default)]
+pub struct Design {
+    whole_ns: f64,
+    /// Time by that of a sample.
+    moment: f64,
+    /// By row: expected time, and its variance.
+    rows: Vec<(f64, f64)>,
+}
+
+impl Design {
+    /// Begins an interval.
+    pub fn clear(&mut self) {
+        (self.whole_ns, self.moment) = (0.0, 0.0);
+        self.rows.clear();
+    }
+
+    fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
+        if self.rows.len() <= row {
+            self.rows.resize(row + 1, (0.0, 0.0));
+        }
+        let (expected, variance) = &mut self.rows[row];
+        *expected += time_ns * share;
+        // The share of few samples says nothing of those that show something else.
+        let others = if has_past { 1.0 - share } else { 1.0 };
+        *variance += time_ns * worth_ns * share * others;
+    }
+
+    /// The time that one sample of the whole stands for, on average.
+    pub fn whole_weight_ns(&self) -> f64 {
+        self.moment / self.whole_ns.max(1.0)
+    }
+
+    /// The time for which one of so many samples of equal weight would stand that tell as much of a part:
+    /// its variance is this × its time × the others' share.
+    pub fn weight_ns(&self, row: usize) -> f64 {
+        let (expected, variance) = self.rows.get(row).copied().unwrap_or_default();
+        let binomial = expected * (1.0 - expected / self.whole_ns.max(1.0));
+        match binomial > 1e-9 * self.whole_ns {
+            true => variance / binomial,
+            false => self.whole_weight_ns(),
+        }
+    }
+}
+
+impl Pool {
+    /// Divides a whole's time among its rows: calls `hand_out` with nanoseconds that sum exactly to
+    /// it. What the division rests on is added to the design.
+    pub fn divide(
+        &mut self,
+        whole: Whole<'_>,
+        host: &HostPool,
+        design: &mut Design,
+        mut hand_out: impl FnMut(usize, u64),
+    ) -> Basis {
+        let samples: u32 = whole.counts.iter().map(|(_, count)| count).sum();
+        if whole.time_ns == 0 && samples == 0 {
+            return Basis::default();
+        }
+        self.age(whole.now_ns);
+        self.meet(whole, host);
+        let past = self.weigh(whole, samples, host);
+
+        let (time_ns, samples) = (whole.time_ns as f64, f64::from(samples));
+        let worth_ns = self.worth_ns(whole.period_ns);
+        let expected = time_ns / worth_ns;
+        let missing = (ENOUGH - expected).max(0.0);
+        let mut weights = 0.0;
+        for member in &mut self.members {
+            let own = f64::from(member.count);
+            member.carried_ns += if missing > 0.0 || samples == 0.0 {
+                worth_ns * own + member.share * (time_ns - worth_ns * samples)
+            } else {
+                time_ns * own / samples
+            };
+            weights += (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+        }
+        design.whole_ns += time_ns;
+        design.moment += time_ns * worth_ns;
+        for member in &self.members {
+            design.add(member.row, time_ns, worth_ns, member.share, past.is_some());
+        }
+        let mut left_ns = whole.time_ns;
+        for member in &mut self.members {
+            let weight = (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+            if member.row != whole.rest && weights > 0.0 {
+                // Rounded down, except for rounding errors of floating point.
+                let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
+                member.carried_ns -= part_ns as f64;
+                left_ns -= part_ns;
+                hand_out(member.row, part_ns);
+            }
+        }
+        if let Some(rest) = self.members.iter_mut().find(|m| m.row == whole.rest) {
+            rest.carried_ns -= left_ns as f64;
+        }
+        hand_out(whole.rest, left_ns);
+        self.remember(whole, worth_ns);
+        let by_samples = match (samples > 0.0, past.is_some()) {
+            (true, true) => samples / (samples + missing),
+            (true, false) => 1.0,
+            (false, _) => 0.0,
+        };
+        basis(whole.time_ns, by_samples, past)
+    }
+
+    /// Forgets a row, whose number something else will have; what is carried of it goes to `rest`.
+    pub fn forget(&mut self, row: usize, rest: usize) {
+        if let Some(at) = self.members.iter().position(|member| member.row == row) {
+            let carried_ns = self.members.swap_remove(at).carried_ns;
+            self.member(rest).carried_ns += carried_ns;
+        }
+    }
+
+    fn age(&mut self, now_ns: u64) {
+        let lighter = (-(now_ns.saturating_sub(self.now_ns) as f64) / MEMORY_NS).exp();
+        self.now_ns = now_ns;
+        for member in &mut self.members {
+            member.recent *= lighter;
+            member.count = 0;
+        }
+    }
+
+    /// Adds a member for each row that may get time, and records this interval's samples.
+    fn meet(&mut self, whole: Whole<'_>, host: &HostPool) {
+        for row in std::iter::once(whole.rest).chain(host.rows()) {
+            self.member(row);
+        }
+        for &(row, count) in whole.counts {
+            self.member(row).count = count;
+        }
+    }
+
+    fn member(&mut self, row: usize) -> &mut Member {
+        let at = self.members.iter().position(|member| member.row == row);
+        let at = at.unwrap_or_else(|| {
+            self.members.push(Member {
+                row,
+                carried_ns: 0.0,
+                recent: 0.0,
+                count: 0,
+                share: 0.0,
+            });
+            self.members.len() - 1
+        });
+        &mut self.members[at]
+    }
+
+    /// Computes each member's share of the recent past. Returns the CPU's own part of the weight, 0
+    /// to 1, or `None` without a past. This CPU's samples of this interval are excluded, because
+    /// the shares correct for them and must be independent.
+    fn weigh(&mut self, whole: Whole<'_>, samples: u32, host: &HostPool) -> Option<f64> {
+        let others = |member: &Member| host.of_others(member.row, member.count);
+        let of_host: f64 = self.members.iter().map(others).sum();
+        let own: f64 = self.members.iter().map(|member| member.recent).sum();
+        let has_past = of_host.max(own) >= FORGOTTEN;
+        let host_weight = if of_host > 0.0 { HOST_WEIGHT } else { 0.0 };
+        for member in &mut self.members {
+            member.share = if has_past {
+                let of_host =
+                    host.of_others(member.row, member.count) / of_host.max(f64::MIN_POSITIVE);
+                (member.recent + host_weight * of_host) / (own + host_weight)
+            } else if samples > 0 {
+                f64::from(member.count) / f64::from(samples)
+            } else {
+                f64::from(u8::from(member.row == whole.rest))
+            };
+        }
+        has_past.then(|| own / (own + host_weight))
+    }
+
+    /// The time that a sample stands for: the sampler's period, unless this whole was sampled at
+    /// another rate for long.
+    fn worth_ns(&self, period_ns: u64) -> f64 {
+        let period_ns = period_ns.max(1) as f64;
+        let doubt_ns = DOUBT * period_ns;
+        period_ns * (self.time_ns + doubt_ns) / (self.sampled_ns + doubt_ns)
+    }
+
+    fn remember(&mut self, whole: Whole<'_>, worth_ns: f64) {
+        let mut samples = 0.0;
+        let mut owed_ns = 0.0;
+        for member in &mut self.members {
+            member.recent += f64::from(member.count);
+            samples += f64::from(member.count);
+            owed_ns += member.carried_ns.max(0.0);
+        }
+        let most_ns = MOST_CARRIED * worth_ns;
+        if owed_ns > most_ns {
+            for member in &mut self.members {
+                member.carried_ns *= most_ns / owed_ns;
+            }
+        }
+        self.time_ns += whole.time_ns as f64;
+        self.sampled_ns += samples * whole.period_ns as f64;
+        if self.time_ns.max(self.sampled_ns) > DOUBT_MEMORY * whole.period_ns as f64 {
+            self.time_ns /= 2.0;
+            self.sampled_ns /= 2.0;
+        }
+    }
+}
+
+/// Divides the time by the basis of its split; the parts sum to it.
+fn basis(time_ns: u64, by_samples: f64, past: Option<f64>) -> Basis {
+    let part = |ratio: f64, of_ns: u64| ((of_ns as f64 * ratio) as u64).min(of_ns);
+    let stacks_ns = part(by_samples, time_ns);
+    let other_ns = time_ns - stacks_ns;
+    match past {
+        Some(own) => {
+            let past_ns = part(own, other_ns);
+            Basis {
+                stacks_ns,
+                past_ns,
+                host_ns: other_ns - past_ns,
+                nothing_ns: 0,
+            }
+        }
+        None => Basis {
+            stacks_ns,
+            nothing_ns: other_ns,
+            ..Basis::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: usize = 9;
+    const PERIOD_NS: u64 = 1_000;
+
+    /// Divides an interval of a CPU alone; returns what rows 1 and 2 got, too.
+    fn divide(pool: &mut Pool, time_ns: u64, counts: &[(usize, u32)]) -> (Basis, [u64; 2]) {
+        let whole = Whole {
+            time_ns,
+            period_ns: PERIOD_NS,
+            counts,
+            rest: REST,
+            now_ns: 0,
+        };
+        let mut parts = [0; 2];
+        let basis = pool.divide(
+            whole,
+            &HostPool::default(),
+            &mut Design::default(),
+            |row, ns| {
+                if let Some(part) = parts.get_mut(row - 1) {
+                    *part += ns;
+                }
+            },
+        );
+        (basis, parts)
+    }
+
+    #[test]
+    fn a_split_rests_on_its_own_samples_as_far_as_it_has_enough() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        let (basis, _) = divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        assert_eq!(basis.stacks_ns, 100 * PERIOD_NS);
+        let (basis, _) = divide(&mut pool, 4 * PERIOD_NS, &[(1, 4)]);
+        assert_eq!((basis.stacks_ns, basis.past_ns), (2_000, 2_000));
+    }
+
+    #[test]
+    fn enough_samples_divide_the_time_whatever_the_past_was() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        let (_, parts) = divide(&mut pool, 100 * PERIOD_NS, &[(1, 20), (2, 20)]);
+        assert_eq!(parts, [50 * PERIOD_NS, 50 * PERIOD_NS]);
+    }
+
+    #[test]
+    fn a_row_that_is_forgotten_leaves_nothing_to_the_next_of_its_number() {
+        let (mut pool, mut host) = (Pool::default(), HostPool::default());
+        host.add(1, 100);
+        divide(&mut pool, PERIOD_NS, &[(1, 40), (2, 10)]);
+        pool.forget(1, REST);
+        host.forget(1);
+        assert_eq!(host.rows().count(), 0);
+        let carried: f64 = pool.members.iter().map(|member| member.carried_ns).sum();
+        assert!(carried.abs() < 1e-6, "{carried}");
+        let (_, parts) = divide(&mut pool, 100 * PERIOD_NS, &[(2, 100)]);
+        assert_eq!(parts[0], 0);
+    }
+
+    #[test]
+    fn samples_at_odds_with_the_clock_are_forgotten_but_for_some() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(2, 100)]);
+        divide(&mut pool, PERIOD_NS, &[(1, 10_000)]);
+        let (_, parts) = divide(&mut pool, 1_000 * PERIOD_NS, &[(2, 1_000)]);
+        assert!(parts[0] <= 2 * MOST_CARRIED as u64 * PERIOD_NS, "{parts:?}");
+    }
+}
