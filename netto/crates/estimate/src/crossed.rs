@@ -100,13 +100,16 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
         loses: impl Fn(K) -> bool,
     ) {
         let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
-        if time <= 0.0 || all <= 0.0 {
+        if time <= 0.0 {
             return;
         }
         self.whole += time;
         self.cause_moment += time * worth.cause;
         self.payer_moment += time * worth.payer;
         self.time_variance += time * worth.time;
+        if all <= 0.0 {
+            return;
+        }
         let mut paid: FxHashMap<K, f64> = FxHashMap::default();
         for ((_, payer), weight) in weights {
             *paid.entry(*payer).or_default() += weight / all;
@@ -162,8 +165,14 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
         }
     }
 
-    /// For how much time one observation of the whole stands, on average.
+    /// For how much time one observation of the whole stands, on average: of causes, and of payers.
+    pub fn whole_weights(&self) -> [f64; 2] {
+        [self.cause_moment, self.payer_moment].map(|own| own / self.whole.max(f64::MIN_POSITIVE))
+    }
+
+    /// The larger of both.
     pub fn whole_weight(&self) -> f64 {
-        self.cause_moment.max(self.payer_moment) / self.whole.max(f64::MIN_POSITIVE)
+        let [causes, payers] = self.whole_weights();
+        causes.max(payers)
     }
 }

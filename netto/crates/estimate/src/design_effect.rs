@@ -29,6 +29,12 @@ impl Mass {
         self.squares += weight * weight;
     }
 
+    /// Adds so many observations of equal weight.
+    pub fn add_equal(&mut self, weight: f64, number: f64) {
+        self.sum += weight * number;
+        self.squares += weight * weight * number;
+    }
+
     /// Leaves this part of it.
     pub fn fade(&mut self, left: f64) {
         self.sum *= left;
@@ -76,6 +82,16 @@ impl Weights {
         self.now = Mass::default();
     }
 
+    /// The time that was divided.
+    pub fn time(&self) -> f64 {
+        self.time
+    }
+
+    /// The number of observations of equal weight that tell as much as those by which it was divided.
+    pub fn number(&self) -> f64 {
+        self.covered * self.covered / self.squares.max(f64::MIN_POSITIVE)
+    }
+
     /// See the head of this type.
     pub fn worth(&self) -> f64 {
         match self.covered > 0.0 {
@@ -115,8 +131,7 @@ pub struct Clusters {
     /// By CPU, and by CPU and owner: what differs between CPUs is no cluster.
     cpus: FxHashMap<usize, Watched>,
     owners: FxHashMap<(usize, u32), Watched>,
-    /// By owner.
-    excess: FxHashMap<u32, Excess>,
+    excess: Excess,
 }
 
 impl Clusters {
@@ -134,10 +149,8 @@ impl Clusters {
             owners,
             excess,
         } = self;
-        for excess in excess.values_mut() {
-            (excess.sum, excess.pairs) = (excess.sum * left, excess.pairs * left);
-        }
-        for ((cpu, who), own) in owners.iter_mut() {
+        (excess.sum, excess.pairs) = (excess.sum * left, excess.pairs * left);
+        for ((cpu, _), own) in owners.iter_mut() {
             let Some(all) = cpus.get(cpu).filter(|all| all.now.sum > 0.0) else {
                 continue;
             };
@@ -146,10 +159,9 @@ impl Clusters {
             if all.last.sum > 0.0 && variance >= LEAST_VARIANCE {
                 let [now, last] = [all.now, all.last].map(Mass::number);
                 let difference = own.now.sum / all.now.sum - own.last.sum / all.last.sum;
-                let known = excess.entry(*who).or_default();
                 // Harmonic: the variance of the difference of two shares is p (1 - p) / weight.
-                known.sum += difference * difference * now * last / (now + last) / variance;
-                known.pairs += 1.0;
+                excess.sum += difference * difference * now * last / (now + last) / variance;
+                excess.pairs += 1.0;
             }
             own.end(left);
         }
@@ -158,16 +170,13 @@ impl Clusters {
         }
         if owners.len() > MOST {
             owners.retain(|_, own| own.last.sum > 0.0);
-            excess.retain(|who, _| owners.keys().any(|(_, own)| own == who));
         }
     }
 
-    /// By how much windows differ more than independent observations: that of the roughest owner, at
-    /// least 1.
+    /// By how much windows differ more than independent observations, on average over owners: at least 1.
     pub fn effect(&self) -> f64 {
-        let effects = self.excess.values();
-        let effects = effects.map(|own| (own.sum + PRIOR) / (own.pairs + PRIOR));
-        effects.fold(1.0, f64::max)
+        let effect = (self.excess.sum + PRIOR) / (self.excess.pairs + PRIOR);
+        effect.max(1.0)
     }
 
     /// Renumbers owners by `renamed`.
@@ -179,12 +188,6 @@ impl Clusters {
                 known.squares += more.squares;
             }
             known.sum += own.sum;
-        }
-        for (who, own) in std::mem::take(&mut self.excess) {
-            let known = self.excess.entry(renamed(who)).or_default();
-            if own.pairs > known.pairs {
-                *known = own;
-            }
         }
     }
 }

@@ -118,15 +118,29 @@ impl Figure {
         self.with_shared(observed.interval(student(NORMAL, self.freedom())))
     }
 
-    /// Widens an interval of sampling errors by the shared error (G. Y. Zou and A. Donner, *Construction
-    /// of confidence limits about effect measures*, Statistics in Medicine 27, 2008).
-    pub fn with_shared(&self, (low, high): Bounds) -> Bounds {
+    /// Widens an interval of sampling errors by the shared error.
+    fn with_shared(&self, bounds: Bounds) -> Bounds {
         let shared = NORMAL * self.shared;
-        (
-            (self.value - (self.value - low).hypot(shared)).max(0.0),
-            self.value + (high - self.value).hypot(shared),
-        )
+        sum_of_bounds(&[(self.value, bounds), (0.0, (-shared, shared))])
     }
+}
+
+/// The interval of a sum of independent estimates, given the value and the interval of each: the squares
+/// of distances add (G. Y. Zou and A. Donner, *Construction of confidence limits about effect measures*,
+/// Statistics in Medicine 27, 2008).
+pub fn sum_of_bounds(parts: &[(f64, Bounds)]) -> Bounds {
+    let value: f64 = parts.iter().map(|(value, _)| value).sum();
+    let root = |distance: fn(&(f64, Bounds)) -> f64| {
+        parts
+            .iter()
+            .map(|part| distance(part).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    };
+    (
+        (value - root(|(value, (low, _))| value - low)).max(0.0),
+        value + root(|(value, (_, high))| high - value),
+    )
 }
 
 /// Of strata that are sampled independently, and share the shared error.

@@ -175,7 +175,7 @@ impl OfCpus {
     }
 
     /// The time of all CPUs; what CPUs do not share with each other, intervals do.
-    pub fn figure(&self) -> Figure {
+    pub fn figure(self) -> Figure {
         Figure {
             shared: self.figure.shared.hypot(self.squares.sqrt()),
             ..self.figure

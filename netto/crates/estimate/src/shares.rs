@@ -134,6 +134,15 @@ pub struct Whole<'a> {
     pub now_ns: u64,
 }
 
+/// A row over all CPUs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Expected {
+    time: f64,
+    variance: f64,
+    /// What it was given.
+    given: f64,
+}
+
 /// How the CPUs (strata) of a whole were sampled in an interval, and what was expected of its parts.
 ///
 /// A part's variance is Σ T w p (1 − p) over strata, where T is the stratum's time, w that of one of its
@@ -146,8 +155,7 @@ pub struct Design {
     whole_ns: f64,
     /// Time by that of a sample.
     moment: f64,
-    /// By row: expected time, and its variance.
-    rows: Vec<(f64, f64)>,
+    rows: Vec<Expected>,
 }
 
 impl Design {
@@ -157,15 +165,38 @@ impl Design {
         self.rows.clear();
     }
 
-    fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
+    fn row(&mut self, row: usize) -> &mut Expected {
         if self.rows.len() <= row {
-            self.rows.resize(row + 1, (0.0, 0.0));
+            self.rows.resize(row + 1, Expected::default());
         }
-        let (expected, variance) = &mut self.rows[row];
-        *expected += time_ns * share;
+        &mut self.rows[row]
+    }
+
+    fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
+        let own = self.row(row);
+        own.time += time_ns * share;
         // The share of few samples says nothing of those that show something else.
         let others = if has_past { 1.0 - share } else { 1.0 };
-        *variance += time_ns * worth_ns * share * others;
+        own.variance += time_ns * worth_ns * share * others;
+    }
+
+    fn of(&self, row: usize) -> Expected {
+        self.rows.get(row).copied().unwrap_or_default()
+    }
+
+    /// The variance of a row that was given this much time.
+    pub fn variance(&self, row: usize, ns: f64) -> f64 {
+        ns * self.weight_ns(row) * (1.0 - ns / self.whole_ns.max(1.0)).max(0.0)
+    }
+
+    /// What a row was given, nanoseconds.
+    pub fn given_ns(&self, row: usize) -> f64 {
+        self.of(row).given
+    }
+
+    /// Whether nothing is expected of any other row.
+    pub fn is_of(&self, row: usize) -> bool {
+        self.of(row).time >= self.whole_ns
     }
 
     /// The time that one sample of the whole stands for, on average.
@@ -176,8 +207,8 @@ impl Design {
     /// The time for which one of so many samples of equal weight would stand that tell as much of a part:
     /// its variance is this × its time × the others' share.
     pub fn weight_ns(&self, row: usize) -> f64 {
-        let (expected, variance) = self.rows.get(row).copied().unwrap_or_default();
-        let binomial = expected * (1.0 - expected / self.whole_ns.max(1.0));
+        let Expected { time, variance, .. } = self.of(row);
+        let binomial = time * (1.0 - time / self.whole_ns.max(1.0));
         match binomial > 1e-9 * self.whole_ns {
             true => variance / binomial,
             false => self.whole_weight_ns(),
@@ -230,12 +261,14 @@ impl Pool {
                 let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
                 member.carried_ns -= part_ns as f64;
                 left_ns -= part_ns;
+                design.row(member.row).given += part_ns as f64;
                 hand_out(member.row, part_ns);
             }
         }
         if let Some(rest) = self.members.iter_mut().find(|m| m.row == whole.rest) {
             rest.carried_ns -= left_ns as f64;
         }
+        design.row(whole.rest).given += left_ns as f64;
         hand_out(whole.rest, left_ns);
         self.remember(whole, worth_ns);
         let by_samples = match (samples > 0.0, past.is_some()) {

@@ -30,6 +30,8 @@ pub struct Estimate {
     pub freedom: f64,
     /// Those that it had before.
     pub freedom_before: f64,
+    /// The time for which an event stands, by the time in which it was counted.
+    pub weight: f64,
 }
 
 /// Follows the counts of probes from one interval to the next.
@@ -88,6 +90,7 @@ impl WindowedCounts {
             events: (!self.rates.is_empty()).then(figure),
             freedom,
             freedom_before,
+            weight: (self.held_ns / self.window_ns.max(1.0)).max(1.0),
         }
     }
 

@@ -65,7 +65,7 @@ fn conversations() {
 
 #[test]
 fn counts_in_windows() {
-    let trials = [1, 8, 60].map(|windows| windows::counts(windows, 100));
+    let trials = [1, 8, 30].map(|windows| windows::counts(windows, 50));
     hold(trials.into_iter().flatten().collect(), true);
 }
 
@@ -104,16 +104,6 @@ mod whole {
         };
         println!("| Kind | Scene | Expected | Bias | Before | After |\n|---|---|---|---|---|---|");
         let mut trials = Vec::new();
-        for host in hosts(64) {
-            let spans: &[usize] = if host.cpus.len() > 8 {
-                &[1, 20]
-            } else {
-                &[1, 20, 120]
-            };
-            for &intervals in spans {
-                trials.extend(print(samples::parts(&host, intervals, RUNS)));
-            }
-        }
         for mut host in hosts(8) {
             trials.extend(print(samples::sampled(&host, 20, RUNS)));
             for burst in [1.0, 4.0] {
@@ -129,10 +119,20 @@ mod whole {
             trials.extend(print(windows::quantiles(windows, RUNS)));
         }
         trials.extend(print(lengths::lengths("counted softirqs", 120, RUNS)));
-        // At half a second each a day would take a day: an hour has all that a day has.
-        trials.extend(print(lengths::lengths("sum of an hour", 7_200, RUNS)));
+        // Ten minutes have all that a day has: what intervals share is most of their error.
+        trials.extend(print(lengths::lengths("long sum", 1_200, RUNS)));
         trials.extend(print(lengths::corrections(RUNS)));
         trials.extend(print(differences::differences(600, RUNS)));
+        for host in hosts(64) {
+            let spans: &[usize] = if host.cpus.len() > 8 {
+                &[1, 20]
+            } else {
+                &[1, 20, 120]
+            };
+            for &intervals in spans {
+                trials.extend(print(samples::parts(&host, intervals, RUNS)));
+            }
+        }
         hold(trials, true);
     }
 }

@@ -118,7 +118,10 @@ pub fn conversations(runs: usize) -> Vec<Trial> {
                     *truth += size;
                     if random.uniform() * f64::from(scene.one_in) < 1.0 {
                         sampled += size;
-                        share.add(size, size * size);
+                        *share += SampledShare {
+                            segments: size,
+                            squares: size * size,
+                        };
                     }
                 }
             }
@@ -136,7 +139,7 @@ pub fn conversations(runs: usize) -> Vec<Trial> {
                 trial.runs.push(Run {
                     value,
                     truth: *truth,
-                    bounds: share.interval(&whole, all),
+                    bounds: Some(share.figure(&whole, all).interval(0.0)),
                     before: before::conversation(value, share.segments, value),
                     expected: f64::from(flow.skbs) / f64::from(scene.one_in) * alike,
                 });
