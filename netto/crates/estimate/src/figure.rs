@@ -1,10 +1,7 @@
 //! A figure: a value, how far it may be off, and the interval that follows.
 
-use crate::proportion::Observed;
+use crate::proportion::{Bounds, Observed};
 use crate::quantile::{NORMAL, student};
-
-/// The bounds of a 95 % interval.
-pub type Bounds = (f64, f64);
 
 /// An estimate of a total, in any unit.
 ///

@@ -4,6 +4,8 @@
 //! * [`figure`]: a value with its sampling variance and its shared error; sums over strata.
 //! * [`proportion`], [`quantile`]: what intervals are made of.
 //! * [`shares`]: the division of a whole by samples, and the weights of these.
+//! * [`crossed`], [`design_effect`]: the same of two sides, causes and payers, whose samples come in windows.
+//! * [`clusters`]: shares of what is sampled in clusters. [`difference`]: that of two series.
 //! * [`windowed_counts`], [`mean_length`]: what is measured in windows only.
 //! * [`bias`]: the factor by which samples are wrong.
 //!
@@ -23,4 +25,5 @@ pub mod shares;
 pub mod windowed_counts;
 
 pub use bias::Correction;
-pub use figure::{Bounds, Figure};
+pub use figure::Figure;
+pub use proportion::Bounds;

@@ -1,7 +1,9 @@
 //! Intervals of shares and of totals that are found by observations.
 
-use crate::figure::Bounds;
 use crate::quantile::NORMAL;
+
+/// The bounds of a 95 % interval.
+pub type Bounds = (f64, f64);
 
 /// What an interval rests on.
 #[derive(Debug, Clone, Copy)]

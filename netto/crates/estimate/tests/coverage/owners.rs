@@ -5,7 +5,7 @@ use netto_estimate::crossed::{Crossed, Of, Worth};
 use netto_estimate::design_effect::{Clusters, Mass, Weights};
 
 use crate::before;
-use crate::host::{Host, INTERVAL_MS};
+use crate::host::{Host, INTERVAL_MS, Phase};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
 
@@ -49,6 +49,13 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
         host.name, host.burst
     );
     let mut trials = FIGURES.map(|(_, kind)| Trial::new(kind, scene.clone()));
+    // Where a CPU has hardly an observation in an interval, their number and the design effect both tell of
+    // that.
+    let few = |phase: &Phase| phase.busy * INTERVAL_MS * phase.hz / 1e3 / host.burst < 3.0;
+    let has_few = host.cpus.iter().flatten().any(few);
+    trials
+        .iter_mut()
+        .for_each(|trial| trial.allowance = has_few);
     for seed in 0..runs {
         let mut random = Random::new(seed as u64);
         let mut cpus = vec![Cpu::default(); host.cpus.len()];
