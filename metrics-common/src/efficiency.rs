@@ -245,7 +245,12 @@ mod tests {
             Some(4_000.0),
             "messages are of all CPUs together"
         );
-        let estimate = |events, variance| {
+        let estimate = |events, events2: Option<u64>| {
+            let variance = events2.map(|events2| sections::Variance {
+                events2,
+                freedom: [100_000, 0],
+                weight: 1_000,
+            });
             let mut snapshot = snapshot.clone();
             let traffic = snapshot.sections.traffic.as_mut().unwrap();
             traffic.work.as_mut().unwrap().estimated = Some(sections::Estimated {
@@ -255,13 +260,13 @@ mod tests {
             });
             Efficiency::of(&snapshot).packets_per_poll
         };
-        assert_eq!(estimate(100, 50 * 50), Some(25.0));
+        assert_eq!(estimate(100, Some(49 * 49)), Some(25.0));
         assert_eq!(
-            estimate(100, 60 * 60),
+            estimate(100, Some(60 * 60)),
             None,
             "more than twice as many may have been"
         );
-        assert_eq!(estimate(0, 0), None, "no window has begun");
+        assert_eq!(estimate(0, None), None, "no window has begun");
         // Cost covers a time in which nothing was counted.
         snapshot.interval_ns += 1;
         let host = Efficiency::of(&snapshot);

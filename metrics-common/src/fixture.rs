@@ -179,6 +179,7 @@ pub fn measured(sequence: u64) -> Snapshot {
                 samples: (0..COMPONENTS.len())
                     .map(|row| (row % 2 == 0).then(|| vec![row as u32, 1]))
                     .collect(),
+                sample_ns_ms: Some(vec![1; COMPONENTS.len()]),
                 stacks_taken: vec![500, 400],
                 stacks_lost: vec![0, 3],
                 ..Cost::default()

@@ -22,7 +22,6 @@
 //! * [`steady`]: the last seconds as one interval.
 //! * [`sort`]: one sorting function for all types.
 //! * [`log`]: a file of messages that stays readable when cut or damaged.
-//! * [`random`]: reproducible pseudorandom numbers.
 //! * [`verdict`]: whether networking is a problem, where, and whose.
 //! * [`missed`]: when missed events of probes matter.
 
@@ -58,7 +57,7 @@ messages! {
     pub mod missed;
     pub mod ownership;
     pub mod packed;
-    pub mod random;
+    pub use netto_estimate::random;
     pub mod rounding;
     pub mod sections;
     pub mod snapshot;

@@ -156,7 +156,7 @@ pub struct Loss {
     pub payer: String,
     /// CPU time per time.
     pub cpus: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of its 95 % interval; 0 if that is unknown.
     pub sure_cpus: f64,
 }
 
@@ -171,7 +171,7 @@ impl Loss {
             cause: label(pair.cause),
             payer: label(pair.payer),
             cpus: ratio(pair.ns, interval_ns),
-            sure_cpus: ratio(bounds.map_or(pair.ns, |(low, _)| low), interval_ns),
+            sure_cpus: ratio(bounds.map_or(0, |(low, _)| low), interval_ns),
         })
     }
 

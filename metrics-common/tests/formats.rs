@@ -9,7 +9,8 @@ use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
     About, Attachment, Caused, Causes, Estimated, GroupKind, GroupLatency, Interruption,
-    MissingPoint, OwnerBasis, Packets, PointLatency, Program, Programs, SlowSoftirq, Slowest,
+    MissingPoint, OwnerBasis, Packets, PointLatency, Program, Programs, SampledFigure, Samples,
+    SlowSoftirq, Slowest, Variance,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -44,7 +45,10 @@ prop_compose! {
     ) -> Snapshot {
         let value = |i: usize, cpu: usize| seed.rotate_left((i * 7 + cpu) as u32 % 64) >> (i % 64);
         let row = |i: usize| (0..cpus).map(|cpu| value(i, cpu)).collect::<Vec<u64>>();
-        let estimated = |ns: u64| ns.is_multiple_of(2).then_some(Estimated { ns, counted_ns: 1, events: seed, variance: u64::MAX });
+        let estimated = |ns: u64| ns.is_multiple_of(2).then_some(Estimated {
+            ns, counted_ns: 1, events: seed,
+            variance: (seed % 3 != 0).then_some(Variance { events2: u64::MAX, freedom: [seed, 67], weight: 1 }),
+        });
         let rows = |absent: usize| (0..COMPONENTS.len()).map(|i| (i % 7 != absent).then(|| row(i))).collect::<Vec<_>>();
         let cost = Cost {
             components: rows(3),
@@ -57,6 +61,8 @@ prop_compose! {
             probe_missed: vec![seed; cpus],
             softirq_correction: power.map(|ratio| Correction { ratio, error_ratio: 0.1 }),
             received_ns_ms: power.map(|_| seed),
+            received_shared_ns: power.map(|_| seed),
+            sample_ns_ms: power.map(|_| (0..COMPONENTS.len()).map(|i| value(i, 0)).collect()),
             fewest_due: power.map(|_| seed),
         };
         let modes = Modes {
@@ -72,6 +78,7 @@ prop_compose! {
             basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, cause_ns_ms: power.map(|_| seed), ..OwnerBasis::default() }],
             irq_pressure_ns: vec![power.map(|_| seed), None, None],
             flows: Vec::new(),
+            samples: power.map(|_| Samples::of(vec![(SampledFigure::Caused(0, 5), seed), (SampledFigure::Taken(0, 2), 1)])),
         };
         let interface = |number: u64| Interface {
             name: format!("veth{number}\\xff\"ü"),
@@ -111,6 +118,7 @@ prop_compose! {
                 uncounted: if id > 1 { String::new() } else { "gone".into() }, ..About::default()
             },
             cpu_ns: row(id as usize),
+            variance_ns_ms: power.map(|_| seed),
             causes: (seed % 2 != 0).then(|| {
                 let mut causes = Causes::new(seed);
                 causes.add(&Owner { id, cgroup: "/ü".into(), ..Owner::single(OwnerKind::Cgroup) }, id);

@@ -43,6 +43,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         softirq_ns: softirq * MS,
         ..CpuModes::default()
     };
+    let total_ns = |row: &Option<Vec<u64>>| row.iter().flatten().sum::<u64>();
+    let sample_ns_ms = components.iter().map(total_ns).collect();
     Snapshot {
         sequence,
         time_unix_ns: 0,
@@ -51,6 +53,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         sections: Sections {
             cost: Some(Cost {
                 components,
+                // Of a thousand samples a second.
+                sample_ns_ms: Some(sample_ns_ms),
                 samples,
                 entries,
                 stacks_taken: vec![20, 100],

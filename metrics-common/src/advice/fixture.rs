@@ -3,7 +3,7 @@
 
 use crate::component::{COMPONENTS, children, index_of};
 use crate::sections::{
-    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Sections, Setup, SocketMemory,
+    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Samples, Sections, Setup, SocketMemory,
     SoftnetCount, Traffic, WorkCount,
 };
 use crate::{
@@ -180,8 +180,11 @@ fn taken(snapshot: &mut Snapshot, cpus: f64) {
         basis: vec![OwnerBasis {
             component: index_of("rx_softirq").unwrap_or_default() as u32,
             socket_ns: ns,
+            cause_ns_ms: Some(1),
+            payer_ns_ms: Some(1),
             ..OwnerBasis::default()
         }],
+        samples: Some(Samples::default()),
         ..Owners::default()
     });
 }

@@ -45,6 +45,7 @@ fn flows() -> Flows {
         port: Some(443),
     };
     let conversation = |ends: [&str; 2]| Conversation {
+        packets_variance: None,
         interface: "eth0".to_owned(),
         vlans: vec![7],
         protocol: 6,

@@ -2,12 +2,14 @@
 
 use std::sync::LazyLock;
 
+use netto_estimate::{Correction, Figure};
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, Rows};
 use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::component::{self, COMPONENTS};
+use crate::confidence::NS_PER_MS;
 use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
@@ -70,16 +72,6 @@ impl SplitBasis {
     }
 }
 
-/// The factor applied to softirq time that was found by samples alone: samples miss a part of
-/// it, which was measured on this host while softirqs were timed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Correction {
-    /// Their time by the clock, relative to their sampled time.
-    pub ratio: f64,
-    /// Its relative error (95 %).
-    pub error_ratio: f64,
-}
-
 /// CPU time of networking in an interval. Rows are in the order of [`crate::Info::components`],
 /// columns in that of [`crate::Snapshot::cpus`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -111,6 +103,13 @@ pub struct Cost {
     /// the number of softirqs and the mean length of those that were timed in windows; `None` if
     /// all or none were timed.
     pub received_ns_ms: Option<u64>,
+    /// The standard deviation of that time's error that all intervals share, nanoseconds.
+    pub received_shared_ns: Option<u64>,
+    /// By component: its time × the time for which one of its samples stands, nanoseconds × milliseconds:
+    /// of work that samples alone show, the sum of their squared weights; of a part, its variance by the
+    /// others' share. CPUs are sampled at different rates, and parts are not in the same proportion on
+    /// all of them. `None` in what an older netto has written, and in a sum that contains it.
+    pub sample_ns_ms: Option<Vec<u64>>,
     /// Number of sample times in the interval on the least sampled CPU. CPUs without networking
     /// for long, which are sampled little or not at all, do not count. `None` if no other CPU was
     /// sampled, or it is unknown.
@@ -130,6 +129,8 @@ impl Cost {
         probe_missed: Vec::new(),
         softirq_correction: None,
         received_ns_ms: None,
+        received_shared_ns: None,
+        sample_ns_ms: None,
         fewest_due: None,
     };
 
@@ -147,6 +148,15 @@ impl Cost {
     /// Samples on which the split of a component rests, by CPU.
     pub fn samples_of(&self, component: usize) -> Option<&[u32]> {
         self.samples.get(component)?.as_deref()
+    }
+
+    /// The errors of the RX softirq's time, as far as it was found by the number of softirqs.
+    pub fn received(&self) -> Option<Figure> {
+        Some(Figure {
+            variance: self.received_ns_ms? as f64 * NS_PER_MS,
+            shared: self.received_shared_ns? as f64,
+            ..Figure::default()
+        })
     }
 
     /// How often a component was entered, by CPU.
@@ -169,6 +179,11 @@ pub struct CostWire {
     softirq_correction: Option<Correction>,
     #[serde(default)]
     received_ns_ms: Option<u64>,
+    #[serde(default)]
+    received_shared_ns: Option<u64>,
+    /// One row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sample_ns_ms: Option<Packed>,
     fewest_due: Option<u64>,
 }
 
@@ -207,6 +222,8 @@ impl Section for Cost {
             probe_missed: self.probe_missed.clone(),
             softirq_correction: self.softirq_correction,
             received_ns_ms: self.received_ns_ms,
+            received_shared_ns: self.received_shared_ns,
+            sample_ns_ms: self.sample_ns_ms.as_deref().map(|row| packed::pack([Some(row)].into_iter())),
             fewest_due: self.fewest_due,
         }
     }
@@ -218,8 +235,13 @@ impl Section for Cost {
         else {
             return Err(Damaged);
         };
+        let components: Rows<u64> = packed::unpack(&wire.components, cpus)?;
+        let sample_ns_ms = match wire.sample_ns_ms {
+            Some(row) => packed::unpack(&row, components.len())?.pop().ok_or(Damaged)?,
+            None => None,
+        };
         let cost = Cost {
-            components: packed::unpack(&wire.components, cpus)?,
+            components,
             samples: narrow(packed::unpack(&wire.samples, cpus)?)?,
             split_basis: bases(packed::unpack(
                 &wire.split_basis,
@@ -232,6 +254,8 @@ impl Section for Cost {
             probe_missed: wire.probe_missed,
             softirq_correction: wire.softirq_correction,
             received_ns_ms: wire.received_ns_ms,
+            received_shared_ns: wire.received_shared_ns,
+            sample_ns_ms,
             fewest_due: wire.fewest_due,
         };
         Ok(cost)
@@ -286,8 +310,22 @@ impl Section for Cost {
             probe_missed,
             softirq_correction,
             received_ns_ms,
+            received_shared_ns,
+            sample_ns_ms,
             fewest_due,
         } = self;
+        // A sum begins without any row, and so is an interval that was not measured.
+        match (components.is_empty(), later.components.is_empty()) {
+            (_, true) => {}
+            (true, false) => sample_ns_ms.clone_from(&later.sample_ns_ms),
+            (false, false) => match (sample_ns_ms.as_mut(), &later.sample_ns_ms) {
+                (Some(sums), Some(more)) if sums.len() == more.len() => {
+                    let sums = sums.iter_mut().zip(more);
+                    sums.for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+                }
+                _ => *sample_ns_ms = None,
+            },
+        }
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
         columns.add_rows(entries, &later.entries);
@@ -310,7 +348,14 @@ impl Section for Cost {
         columns.add(stacks_taken, &later.stacks_taken);
         columns.add(stacks_lost, &later.stacks_lost);
         *softirq_correction = later.softirq_correction.or(*softirq_correction);
+        let is_first = received_ns_ms.is_none();
         *received_ns_ms = sum_of_known(*received_ns_ms, later.received_ns_ms);
+        *received_shared_ns = match (is_first, later.received_ns_ms) {
+            (_, None) => *received_shared_ns,
+            (true, Some(_)) => later.received_shared_ns,
+            (false, Some(_)) => (received_shared_ns.zip(later.received_shared_ns))
+                .map(|(sum, more)| sum.saturating_add(more)),
+        };
         *fewest_due = sum_of_known(*fewest_due, later.fewest_due);
         if probe_missed.len() < later.probe_missed.len() {
             probe_missed.resize(later.probe_missed.len(), 0);

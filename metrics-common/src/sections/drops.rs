@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
-use super::estimated::{Estimable, Estimated, stretch};
+use super::estimated::{self, Estimable, Estimated, stretch};
 use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::info::Info;
@@ -58,7 +58,7 @@ pub struct DropsWire {
     /// One row.
     cpus: Packed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    estimated: Option<[u64; 4]>,
+    estimated: Option<estimated::Wire>,
 }
 
 impl Section for Drops {

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::net::IpAddr;
 
+use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
 pub use self::cpu::{Evidence, SampledTime, SampledTimes};
@@ -144,6 +145,10 @@ pub struct Conversation {
     pub received: Amount,
     /// Packets that were sampled for it: what its figures rest on.
     pub sampled_packets: u64,
+    /// The variance of its packets: those that came as one were sampled as one. `None` in what an older
+    /// netto has written, and in a sum that contains it.
+    #[serde(default)]
+    pub packets_variance: Option<u64>,
     /// Time of the RX softirq, nanoseconds: what samples show, and what of a CPU's time they do not
     /// shared among the packets that it received; `None` where that time is not known.
     pub cpu_ns: Option<u64>,
@@ -207,13 +212,15 @@ impl Conversation {
     }
 
     /// Half of the 95 % interval of its packets and of what follows from them, as a share of them;
-    /// `None` if all of its packets were counted.
+    /// `None` if all of its packets were counted, or the variance is unknown.
     pub fn margin_ratio(&self) -> Option<f64> {
-        let (sampled, all) = (self.sampled_packets, self.amount().packets);
-        (0 < sampled && sampled < all).then(|| {
-            let sampled = sampled as f64;
-            1.96 * ((1.0 - sampled / all as f64) / sampled).sqrt()
-        })
+        let figure = Figure {
+            value: self.amount().packets as f64,
+            variance: self.packets_variance? as f64,
+            ..Figure::default()
+        };
+        let (low, high) = figure.interval(0.0);
+        (figure.variance > 0.0).then(|| (high - low) / 2.0 / figure.value.max(1.0))
     }
 
     /// Name of the service at either end, if its port is well known.
@@ -238,6 +245,8 @@ impl Conversation {
         self.sent.add(sent);
         self.received.add(received);
         self.sampled_packets = self.sampled_packets.saturating_add(later.sampled_packets);
+        self.packets_variance = (self.packets_variance.zip(later.packets_variance))
+            .map(|(sum, more)| sum.saturating_add(more));
         self.cpu_ns = sum_of_known(self.cpu_ns, later.cpu_ns);
         self.sampled.add(later.sampled);
     }
@@ -386,6 +395,7 @@ mod tests {
             },
             received: Amount::default(),
             sampled_packets: packets,
+            packets_variance: Some(0),
             cpu_ns: Some(10 * packets),
             sampled: SampledTime {
                 received_ns: Some(6 * packets),
@@ -568,8 +578,11 @@ mod tests {
         assert_eq!(sum.rx_softirq_ns, Some(7));
         let mut own = conversation(1, 10_000);
         assert_eq!(own.margin_ratio(), None);
-        own.sampled_packets = 100;
+        // A hundred of them, one by one.
+        (own.sampled_packets, own.packets_variance) = (100, Some(990_000));
         let margin = own.margin_ratio().unwrap();
-        assert!((margin - 0.195).abs() < 0.001, "{margin}");
+        assert!((margin - 0.195).abs() < 0.01, "{margin}");
+        own.packets_variance = None;
+        assert_eq!(own.margin_ratio(), None);
     }
 }

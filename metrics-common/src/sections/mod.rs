@@ -24,9 +24,10 @@ mod section;
 
 pub use advice::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS, SocketMemory};
 pub use columns::{Columns, Rows};
-pub use cost::{Correction, SplitBasis, sum_of_known};
+pub use cost::{SplitBasis, sum_of_known};
+pub use netto_estimate::Correction;
 pub use drops::{DropPlace, MOST_PLACES};
-pub use estimated::{Estimable, Estimated};
+pub use estimated::{Estimable, Estimated, Variance};
 pub use flows::{
     Amount, Conversation, Evidence, FlowEnd, FlowPrefix, FlowSort, HostName, MOST_CONVERSATIONS,
     MOST_PREFIXES, SampledTime, SampledTimes, Subnet, service_of,
@@ -42,7 +43,7 @@ pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
     Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_FLOWS_OF_OWNER,
-    MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, event_of, is_softirq,
+    MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, SampledFigure, Samples, event_of, is_softirq,
 };
 pub use power::ZonePower;
 pub use programs::{

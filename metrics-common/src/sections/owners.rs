@@ -14,13 +14,14 @@ use crate::component::COMPONENTS;
 mod accounts;
 mod flows;
 mod intervals;
+mod samples;
 mod sum;
 mod wire;
 
 pub use accounts::{Account, event_of, is_softirq};
 pub use flows::{MOST_FLOWS_OF_OWNER, OwnerFlow};
-pub(crate) use intervals::independent;
 pub use intervals::{AccountIntervals, Bounds, Intervals};
+pub use samples::{SampledFigure, Samples};
 
 /// Most owners of a sum. A further one replaces the first of those without time in the current
 /// interval, whose earlier time moves to [`OwnerKind::Forgotten`].
@@ -340,6 +341,10 @@ pub struct Owners {
     /// The largest flows of each owner, where samples show flows; in a sum, of intervals in which they
     /// were among the largest.
     pub flows: Vec<OwnerFlow>,
+    /// For how much time the samples of each figure stand; `None` in what an older netto has written, and
+    /// in a sum that contains it: its figures have no intervals.
+    #[serde(skip)]
+    pub samples: Option<Samples>,
 }
 
 /// Index of this owner in a list that has each once, and gets it if it is missing.

@@ -1,11 +1,13 @@
 //! CPU time of the kernel's BPF programs on the way of packets.
 
+use netto_estimate::Figure;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::columns::Columns;
 use super::owners::{Bounds, Owner};
 use super::recorded::Recorded;
 use super::section::Section;
+use crate::confidence::NS_PER_MS;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
 use crate::sort::sort_by_key;
@@ -37,6 +39,9 @@ pub struct Program {
     /// CPU time within networking by CPU, nanoseconds: of its own code and of what it calls, other
     /// than further programs.
     pub cpu_ns: Vec<u64>,
+    /// The variance of this time over all CPUs, nanoseconds × milliseconds; `None` in what an older netto
+    /// has written, and in a sum that contains it.
+    pub variance_ns_ms: Option<u64>,
     /// Whose packets it ran for; `None` where owners are not measured.
     pub causes: Option<Causes>,
 }
@@ -130,8 +135,15 @@ impl Program {
     /// Half of the 95 % interval of its time, by the number of samples and what else may be wrong, as
     /// a share of it; `None` without samples.
     pub fn margin_ratio(&self) -> Option<f64> {
-        let by_number = 1.96 / (self.about.samples as f64).sqrt();
-        let otherwise = self.about.systematic_ns as f64 / self.total_ns().max(1) as f64;
+        let total_ns = self.total_ns().max(1) as f64;
+        let figure = Figure {
+            value: total_ns,
+            variance: self.variance_ns_ms? as f64 * NS_PER_MS,
+            ..Figure::default()
+        };
+        let (low, high) = figure.interval(0.0);
+        let by_number = (high - low) / 2.0 / total_ns;
+        let otherwise = self.about.systematic_ns as f64 / total_ns;
         // Both may be wrong the same way.
         (self.about.samples > 0).then_some(by_number + otherwise + by_number * otherwise)
     }
@@ -252,6 +264,9 @@ pub struct ProgramsWire {
     /// Of each program; none in what an older netto has written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     causes: Vec<Option<Causes>>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    variances_ns_ms: Vec<Option<u64>>,
 }
 
 impl Section for Programs {
@@ -268,6 +283,7 @@ impl Section for Programs {
                 true => self.programs.iter().map(|own| own.causes.clone()).collect(),
                 false => Vec::new(),
             },
+            variances_ns_ms: self.programs.iter().map(|own| own.variance_ns_ms).collect(),
         }
     }
 
@@ -282,15 +298,18 @@ impl Section for Programs {
         if causes.is_empty() {
             causes.resize(rows.len(), None);
         }
+        let mut variances_ns_ms = wire.variances_ns_ms;
+        variances_ns_ms.resize(rows.len(), None);
         if causes.len() != rows.len() || !causes.iter().flatten().all(Causes::is_bounded) {
             return Err(Damaged);
         }
-        let programs = wire.programs.into_iter().zip(rows).zip(causes);
+        let programs = wire.programs.into_iter().zip(rows).zip(causes).zip(variances_ns_ms);
         Ok(Programs {
             programs: programs
-                .map(|((about, cpu_ns), causes)| Program {
+                .map(|(((about, cpu_ns), causes), variance_ns_ms)| Program {
                     about,
                     cpu_ns,
+                    variance_ns_ms,
                     causes,
                 })
                 .collect(),
@@ -332,6 +351,8 @@ impl Section for Programs {
                 Some(more) => {
                     own.add_causes(more);
                     own.about.add(&more.about);
+                    own.variance_ns_ms = (own.variance_ns_ms.zip(more.variance_ns_ms))
+                        .map(|(sum, more)| sum.saturating_add(more));
                     columns.add(&mut own.cpu_ns, &more.cpu_ns);
                 }
                 None => columns.add(&mut own.cpu_ns, &[]),
@@ -387,6 +408,7 @@ mod tests {
                 ..About::default()
             },
             cpu_ns: cpu_ns.to_vec(),
+            variance_ns_ms: Some(0),
             causes: None,
         }
     }
@@ -444,8 +466,13 @@ mod tests {
             (vec![1, 2], 2)
         );
         assert_eq!(sum.sum().total_ns(), sum.total_ns());
-        assert_eq!(sum.programs[0].margin_ratio(), Some(1.96 / 8.0_f64.sqrt()));
-        sum.programs[0].about.systematic_ns = 52;
+        assert_eq!(sum.programs[0].margin_ratio(), Some(0.0));
+        sum.programs[0].cpu_ns = vec![52_000_000, 0];
+        // Of 52 samples, each of which stands for a millisecond.
+        sum.programs[0].variance_ns_ms = Some(52_000_000);
+        let margin = sum.programs[0].margin_ratio().unwrap();
+        assert!((margin - 1.96 / 52_f64.sqrt()).abs() < 0.02, "{margin}");
+        sum.programs[0].about.systematic_ns = 52_000_000;
         assert!(sum.programs[0].margin_ratio() > Some(1.0));
     }
 

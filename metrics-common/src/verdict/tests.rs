@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixture;
-use crate::sections::{Caused, Interruption};
+use crate::sections::{Caused, Interruption, Samples};
 use crate::{Owner, OwnerKind};
 
 fn calm() -> Figures {
@@ -132,6 +132,7 @@ fn the_owners_who_cause_and_pay_most_have_names() {
             ns: 7_000_000,
         }],
         irq_pressure_ns: vec![None; 3],
+        samples: Some(Samples::default()),
         ..Owners::default()
     };
     snapshot.sections.owners = Some(owners);

@@ -112,6 +112,8 @@ pub const TABLE: &[Row] = &[
     row("bytecode", "").quick(),
     row("relocation", "").quick(),
     row("relocation", "the_kernel_at_hand_").long("another answer on each host; kernels that are kept are compared in each run"),
+    row("coverage", "").quick(),
+    row("coverage", "whole::").long("many minutes: each kind two thousand times; the others have some hundred"),
     row("dashboard", ""),
     row("house", ""),
     row("offline", ""),

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use metrics_common::confidence::wilson;
+use netto_estimate::proportion::wilson;
 use metrics_common::{Info, Snapshot};
 
 use crate::follow::Followed;
@@ -47,7 +47,7 @@ fn little_traffic_is_split_as_much_traffic_is() -> Result<()> {
     let cells = sum.interval_ns as f64 / 1e8 * sum.cpus.len() as f64;
     let rx_ns = sum.total_ns(of("rx_softirq")?).context("no RX softirq")?;
     let half = {
-        let (low, high) = wilson(quiet, samples);
+        let (low, high) = wilson(quiet, samples as f64);
         (high - low) / 2.0
     };
     println!(

@@ -2,7 +2,7 @@
 
 use metrics_common::component::index_of;
 use metrics_common::sections::{
-    Caused, FlowEnd, Interruption, OwnerBasis, OwnerFlow, SlowSoftirq, Slowest,
+    Caused, FlowEnd, Interruption, OwnerBasis, OwnerFlow, Samples, SlowSoftirq, Slowest,
 };
 use metrics_common::{Owner, OwnerKind, Owners};
 
@@ -69,6 +69,7 @@ pub fn made_up(sequence: u64) -> Owners {
             }),
             ns: 3,
         }],
+        samples: Some(Samples::default()),
         owners: vec![group, process, victim, Owner::single(OwnerKind::Nobody)],
     }
 }

@@ -7,7 +7,7 @@ use metrics_common::sections::{
     About, Amount, Causes, Conversation, Estimated, Evidence, FlowEnd, FlowPrefix, GroupKind,
     GroupLatency, HostName, InterfaceSetup, Intruders, Intrusion, MissingPoint, Origin,
     PointLatency, Program, Programs, QuietCpu, QuietKind, Quietness, SampledTime, SampledTimes,
-    Setup, SocketMemory, Subnet,
+    Setup, SocketMemory, Subnet, Variance,
 };
 use metrics_common::{
     Availability, DropPlace, Drops, Flows, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
@@ -50,7 +50,11 @@ const ESTIMATED: Estimated = Estimated {
     ns: INTERVAL_NS,
     counted_ns: INTERVAL_NS / 10,
     events: 7,
-    variance: 1,
+    variance: Some(Variance {
+        events2: 1,
+        freedom: [1_000, 67],
+        weight: 10_000,
+    }),
 };
 
 /// What it drops in each interval.
@@ -87,6 +91,7 @@ pub fn flows() -> Flows {
             bytes: 60,
         },
         sampled_packets: packets / 2,
+        packets_variance: Some(packets),
         cpu_ns: Some(1_000 * packets),
         sampled: SampledTime {
             received_ns: Some(500 * packets),
@@ -133,7 +138,7 @@ pub fn flows() -> Flows {
         sampled: SampledTimes {
             received: Some(Evidence {
                 ns: 20_000,
-                ns_ms: 20_000,
+                sample_ns_ms: Some(20_000),
             }),
             sent: None,
             sends_ns: Some(3_000),
@@ -163,6 +168,7 @@ pub fn programs() -> Programs {
         programs: vec![Program {
             about,
             cpu_ns: vec![2_000_000, 1_000_000],
+            variance_ns_ms: Some(3_000_000),
             causes: Some(causes),
         }],
         other_cpu_ns: vec![0, 500_000],

@@ -1,10 +1,10 @@
 //! The CPU time of conversations that samples show, and how exact it is. Pure.
 
+use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
 use super::{Conversation, Flows, sum_of_known};
-use crate::confidence::wilson;
-use crate::sections::owners::independent;
+use crate::confidence::NS_PER_MS;
 
 /// CPU time of a conversation that samples show, nanoseconds; `None` where none can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +21,10 @@ pub struct Evidence {
     /// Nanoseconds.
     pub ns: u64,
     /// The sum over intervals of that time times the time for which one independent sample stands, in
-    /// nanoseconds times milliseconds, as in [`crate::sections::OwnerBasis::cause_ns_ms`].
-    pub ns_ms: u64,
+    /// nanoseconds times milliseconds, as in [`crate::sections::OwnerBasis::cause_ns_ms`]. `None` in what
+    /// an older netto has written, and in a sum that contains it.
+    #[serde(default)]
+    pub sample_ns_ms: Option<u64>,
 }
 
 /// What samples show of all conversations.
@@ -48,18 +50,19 @@ impl Evidence {
         match (one, other) {
             (Some(one), Some(other)) => Some(Evidence {
                 ns: one.ns.saturating_add(other.ns),
-                ns_ms: one.ns_ms.saturating_add(other.ns_ms),
+                sample_ns_ms: (one.sample_ns_ms.zip(other.sample_ns_ms))
+                    .map(|(one, other)| one.saturating_add(other)),
             }),
             (one, other) => one.or(other),
         }
     }
 
     /// Half of the 95 % interval of a part of it.
-    fn margin_ns(self, own_ns: u64) -> u64 {
-        let whole = self.ns as f64;
-        let samples = independent(whole, self.ns_ms as f64);
-        let (low, high) = wilson(own_ns as f64 / whole.max(1.0), samples as u64);
-        ((high - low) / 2.0 * whole).ceil() as u64
+    fn margin_ns(self, own_ns: u64) -> Option<u64> {
+        let weight_ns = self.sample_ns_ms? as f64 * NS_PER_MS / self.ns.max(1) as f64;
+        let [own, whole] = [own_ns, self.ns].map(|ns| Figure::weighted(ns as f64, weight_ns));
+        let (low, high) = own.part_of(&whole);
+        Some(((high - low) / 2.0).ceil() as u64)
     }
 }
 
@@ -74,12 +77,12 @@ impl SampledTimes {
 impl Flows {
     /// Half of the 95 % interval of what samples show of a conversation's [`Conversation::cpu_ns`].
     pub fn cpu_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        Some(self.sampled.received?.margin_ns(own.sampled.received_ns?))
+        self.sampled.received?.margin_ns(own.sampled.received_ns?)
     }
 
     /// The same of the time of its sends.
     pub fn sent_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        Some(self.sampled.sent?.margin_ns(own.sampled.sent_ns?))
+        self.sampled.sent?.margin_ns(own.sampled.sent_ns?)
     }
 
     /// Time of sends that is of conversations which are not listed, or of no known one.
@@ -99,18 +102,17 @@ mod tests {
         // 100 samples, of which each stands for 1 ms.
         let evidence = Evidence {
             ns: 100_000_000,
-            ns_ms: 100_000_000,
+            sample_ns_ms: Some(100_000_000),
         };
-        let margin = |ms: u64| evidence.margin_ns(ms * 1_000_000) as f64 / 1e6;
+        let margin = |ms: u64| evidence.margin_ns(ms * 1_000_000).unwrap() as f64 / 1e6;
         assert!((margin(50) - 10.0).abs() < 0.5, "{}", margin(50));
         assert!(margin(5) < margin(50) && margin(5) > 3.0, "{}", margin(5));
         // Four times as many: half as wide.
         let more = [evidence; 4].map(Some).into_iter();
         let more = more.reduce(Evidence::sum).flatten().unwrap();
         let ratio =
-            more.margin_ns(2 * evidence.ns) as f64 / evidence.margin_ns(evidence.ns / 2) as f64;
+            more.margin_ns(2 * evidence.ns).unwrap() as f64 / evidence.margin_ns(evidence.ns / 2).unwrap() as f64;
         assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
-        let none = Evidence::default();
-        assert_eq!(none.margin_ns(0), 0);
+        assert_eq!(Evidence::default().margin_ns(0), None);
     }
 }

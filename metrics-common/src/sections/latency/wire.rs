@@ -6,7 +6,7 @@ use super::{GroupKind, GroupLatency, Latency, MOST_GROUPS, MissingPoint, PointLa
 use crate::latency::{BUCKETS, Histogram, Point};
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
-use crate::sections::estimated::Estimated;
+use crate::sections::estimated::{self, Estimated};
 use crate::sections::section::Section;
 
 /// Most points of a message: those that this version knows, and those of newer ones.
@@ -30,7 +30,7 @@ pub struct LatencyWire {
     /// A row for each group: its buckets, then its sum.
     histograms: Packed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    estimated: Option<[u64; 4]>,
+    estimated: Option<estimated::Wire>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -173,6 +173,7 @@ impl Owners {
                 })
             })
             .collect();
+        largest.samples = self.samples.as_ref().map(|samples| samples.renamed(place));
         let has_a_line = |own: &OwnerFlow| Some((place(own.owner)?, own.clone()));
         let flows = self.flows.iter().filter_map(has_a_line);
         largest.flows = flows

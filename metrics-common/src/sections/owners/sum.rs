@@ -13,6 +13,7 @@ impl Owners {
         let places = self.joined(later);
         self.add_caused(later, &places, columns);
         self.add_taken(later, &places);
+        self.add_samples(later, &places);
         for more in &later.flows {
             self.add_flow(OwnerFlow {
                 owner: places[more.owner as usize],
@@ -32,6 +33,7 @@ impl Owners {
     pub(crate) fn add_pairs(&mut self, later: &Self) {
         let places = self.joined(later);
         self.add_taken(later, &places);
+        self.add_samples(later, &places);
         self.add_basis(later);
     }
 
@@ -104,6 +106,8 @@ impl Owners {
             renamed(&mut taken.cause);
             renamed(&mut taken.payer);
         }
+        let place = |place: u32| Some(moved.get(place as usize)?.unwrap_or(forgotten));
+        self.samples = self.samples.as_ref().map(|samples| samples.renamed(place));
         self.flows.retain(|own| !is_gone[own.owner as usize]);
         for own in &mut self.flows {
             renamed(&mut own.owner);

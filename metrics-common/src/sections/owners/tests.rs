@@ -261,7 +261,34 @@ fn sampled(payer_ms: u64) -> Owners {
         payer_ns_ms: Some(1_000_000_000 * payer_ms),
         ..OwnerBasis::default()
     }];
+    owners.samples = Some(Samples::default());
     owners
+}
+
+#[test]
+fn a_figure_has_the_weight_of_its_own_samples_and_old_logs_have_no_intervals() {
+    let width = |owners: &Owners| {
+        let (low, high) = owners.intervals().accounts[0].caused_interval_ns?;
+        Some(high - low)
+    };
+    let event = crate::component::index_of("rx_softirq").unwrap() as u32;
+    let mut own = sampled(1);
+    let of_whole = width(&own).unwrap();
+    // Each of its samples stands for four milliseconds.
+    let figure = SampledFigure::Caused(0, event);
+    own.samples = Some(Samples::of(vec![(figure, 750_000_000 * 4)]));
+    let ratio = width(&own).unwrap() as f64 / of_whole as f64;
+    assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
+    let old = Owners {
+        samples: None,
+        ..own.clone()
+    };
+    assert_eq!(width(&old), None);
+    for (first, second) in [(&old, &own), (&own, &old)] {
+        let mut sum = first.clone();
+        sum.add(second, &Columns::folded());
+        assert_eq!(width(&sum), None);
+    }
 }
 
 #[test]

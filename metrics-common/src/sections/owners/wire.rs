@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Caused, Interruption, Owner, OwnerBasis, OwnerFlow, Owners};
+use super::{Caused, Interruption, Owner, OwnerBasis, OwnerFlow, Owners, Samples};
 use crate::component::COMPONENTS;
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
@@ -26,6 +26,8 @@ pub struct OwnersWire {
     pub(super) irq_pressure_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) flows: Vec<OwnerFlow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) samples: Option<Samples>,
 }
 
 impl Section for Owners {
@@ -45,6 +47,7 @@ impl Section for Owners {
             basis: self.basis.clone(),
             irq_pressure_ns: self.irq_pressure_ns.clone(),
             flows: self.flows.clone(),
+            samples: self.samples.clone(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Section for Owners {
             basis: wire.basis,
             irq_pressure_ns: wire.irq_pressure_ns,
             flows: wire.flows,
+            samples: wire.samples,
             owners: wire.owners,
         };
         match owners.is_whole() {

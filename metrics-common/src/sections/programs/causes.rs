@@ -3,10 +3,11 @@
 //! Their weights are times as they were found; the program's time is divided in proportion to them,
 //! so that parts sum to it to the nanosecond, also after a log has rounded it.
 
+use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
-use crate::confidence::wilson;
-use crate::sections::owners::{Bounds, Owner, OwnerKind, independent};
+use crate::confidence::{NS_PER_MS, rounded};
+use crate::sections::owners::{Bounds, Owner, OwnerKind};
 use crate::sort::sort_by_key;
 
 /// Most owners of a program in an interval or a sum; those with the least time are
@@ -20,7 +21,9 @@ pub struct Causes {
     owners: Vec<Weight>,
     /// The sum over intervals of the program's time, nanoseconds, times the time for which one
     /// independent sample of a cause stands, milliseconds; see [`crate::OwnerBasis::cause_ns_ms`].
-    ns_ms: u64,
+    /// `None` in what an older netto has written, and in a sum that contains it.
+    #[serde(default)]
+    sample_ns_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,11 +44,11 @@ pub struct Cause<'a> {
 }
 
 impl Causes {
-    /// Nothing yet, of a time with this [`Causes::ns_ms`].
-    pub fn new(ns_ms: u64) -> Causes {
+    /// Nothing yet, of a time with this [`Causes::sample_ns_ms`].
+    pub fn new(sample_ns_ms: u64) -> Causes {
         Causes {
             owners: Vec::new(),
-            ns_ms,
+            sample_ns_ms: Some(sample_ns_ms),
         }
     }
 
@@ -84,7 +87,8 @@ impl Causes {
             self.add(&more.owner, more.ns);
         }
         self.keep_largest();
-        self.ns_ms = self.ns_ms.saturating_add(later.ns_ms);
+        self.sample_ns_ms = (self.sample_ns_ms.zip(later.sample_ns_ms))
+            .map(|(sum, more)| sum.saturating_add(more));
     }
 
     /// Time of an interval without owners.
@@ -128,12 +132,15 @@ impl Causes {
         }
         let known = causes.iter().filter(|own| !is_unknown(own.owner));
         let known_ns = known.map(|own| own.ns as f64).sum::<f64>();
-        let samples = independent(total_ns as f64, self.ns_ms as f64) as u64;
+        let Some(ns_ms) = self.sample_ns_ms else {
+            return causes;
+        };
+        let weight_ns = ns_ms as f64 * NS_PER_MS / total_ns.max(1) as f64;
+        let known = Figure::weighted(known_ns, weight_ns);
         for own in causes.iter_mut().filter(|own| !is_unknown(own.owner)) {
-            let (low, high) = wilson(own.ns as f64 / known_ns.max(1.0), samples);
-            let [low, high] = [low, high].map(|part| part * known_ns);
-            let low = (low as u64).min(own.ns);
-            own.interval_ns = Some((low, (high.ceil() as u64).max(own.ns)));
+            let ns = own.ns as f64;
+            let bounds = Figure::weighted(ns, weight_ns).part_of(&known);
+            own.interval_ns = Some(rounded(bounds, ns));
         }
         causes
     }
@@ -185,15 +192,15 @@ mod tests {
         causes.add(&group(2), 25);
         let found = causes.of_time(100_000_000);
         let (low, high) = found[0].interval_ns.unwrap();
-        let expected = wilson(0.75, 100);
-        assert_eq!(low, (expected.0 * 1e8) as u64);
-        assert_eq!(high, (expected.1 * 1e8).ceil() as u64);
+        let expected = netto_estimate::proportion::wilson(0.75, 100.0);
+        assert!(low.abs_diff((expected.0 * 1e8) as u64) <= 1, "{low}");
+        assert!(high.abs_diff((expected.1 * 1e8).ceil() as u64) <= 1, "{high}");
         assert!((0.05..0.15).contains(&found[0].margin_ratio().unwrap()));
     }
 
     #[test]
     fn a_sum_is_bounded_and_loses_no_time() {
-        let mut sum = Causes::default();
+        let mut sum = Causes::new(0);
         for id in 1..=1_000 {
             let mut later = Causes::new(1);
             later.add(&group(id), id);
@@ -202,7 +209,7 @@ mod tests {
         }
         assert!(sum.is_bounded());
         assert_eq!(sum.owners.iter().map(|own| own.ns).sum::<u64>(), 501_500);
-        assert_eq!(sum.ns_ms, 1_000);
+        assert_eq!(sum.sample_ns_ms, Some(1_000));
         let largest = sum.of_time(501_500);
         assert!(largest.iter().any(|own| own.owner.id == 1_000));
         assert!(largest.iter().any(|own| own.owner.kind == OwnerKind::Other));

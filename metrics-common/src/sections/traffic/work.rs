@@ -6,7 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::packed::{self, Damaged, Packed};
-use crate::sections::estimated::{Estimable, Estimated, stretch};
+use crate::sections::estimated::{self, Estimable, Estimated, stretch};
 
 counts! {
     /// Counts of probes for sockets, in every network namespace, and for NAPI. Sockets are those of
@@ -93,7 +93,7 @@ pub(super) struct WorkWire {
     /// A row of one column for each count.
     counts: Packed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    estimated: Option<[u64; 4]>,
+    estimated: Option<estimated::Wire>,
 }
 
 impl WorkWire {

@@ -3,7 +3,6 @@
 
 pub mod alternation;
 pub mod analyzer_cost;
-pub mod bias;
 pub mod budget;
 pub mod classify;
 pub mod escapes;
@@ -14,7 +13,6 @@ pub mod found;
 pub mod groups;
 pub mod kernel_counts;
 pub mod long_softirqs;
-pub mod mean_length;
 pub mod mounts;
 pub mod netlink;
 pub mod pace;
@@ -28,10 +26,8 @@ mod repeated;
 mod rules;
 pub mod sampler;
 pub mod sampling_windows;
-pub mod shares;
 pub mod sock_diag;
 pub mod symbols;
 pub mod tagged;
 pub mod unsampled;
 pub mod window;
-pub mod windowed_counts;

@@ -18,6 +18,11 @@ const LAST: (&str, usize, &str) = ("last_ns", 1, "When the last was seen.");
 const FLAGS: (&str, usize, &str) = ("tcp_flags", 1, "All that were seen.");
 const DSCPS: (&str, usize, &str) = ("dscps", 1, "One bit for each that was seen.");
 const TTLS: (&str, usize, &str) = ("ttls", 4, "One bit for each that was seen.");
+const SQUARES: (&str, usize, &str) = (
+    "squares",
+    1,
+    "Of the numbers of packets that came as one, their sum.",
+);
 
 fn main() -> anyhow::Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
@@ -58,7 +63,9 @@ fn main() -> anyhow::Result<()> {
             Record {
                 name: "flow",
                 about: "What is counted of a flow.",
-                fields: &[PACKETS, BYTES, FIRST, LAST, FLAGS, DSCPS, TTLS, END],
+                fields: &[
+                    PACKETS, BYTES, FIRST, LAST, FLAGS, DSCPS, TTLS, SQUARES, END,
+                ],
             },
             Record {
                 name: "flow_prefix",
@@ -71,6 +78,7 @@ fn main() -> anyhow::Result<()> {
                     FLAGS,
                     DSCPS,
                     TTLS,
+                    SQUARES,
                     (
                         "classes",
                         4,

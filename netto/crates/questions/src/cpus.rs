@@ -72,6 +72,8 @@ impl CpuSet {
                     ksoftirqd_rx_ns: cost.ksoftirqd_rx_ns.map(|row| columns(&row, &kept)),
                     stacks_taken: columns(&cost.stacks_taken, &kept),
                     stacks_lost: columns(&cost.stacks_lost, &kept),
+                    // That of all CPUs is not that of some.
+                    sample_ns_ms: cost.sample_ns_ms.filter(|_| kept.len() == cpus.len()),
                     ..cost
                 }),
                 modes: modes.map(|modes| {

@@ -178,6 +178,7 @@ mod tests {
             },
             received: Amount::default(),
             sampled_packets: 10,
+            packets_variance: Some(0),
             cpu_ns: Some(30_000_000),
             sampled: SampledTime::default(),
         }
@@ -242,7 +243,7 @@ mod tests {
         of_samples.sampled = SampledTimes {
             received: Some(Evidence {
                 ns: 100_000_000,
-                ns_ms: 100_000_000,
+                sample_ns_ms: Some(100_000_000),
             }),
             sent: None,
             sends_ns: Some(40_000_000),

@@ -116,6 +116,7 @@ mod tests {
                 ..About::default()
             },
             cpu_ns: vec![ns, 0],
+            variance_ns_ms: None,
             causes: None,
         };
         snapshot.sections.programs = Some(Programs {

@@ -12,8 +12,8 @@ use self::analysis::missed::Missed;
 use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use netto_analysis::groups::Group;
-use netto_analysis::mean_length::{MeanLength, Softirqs};
 use netto_analysis::tagged::TaggedSample;
+use netto_estimate::mean_length::{MeanLength, Softirqs};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
@@ -282,10 +282,12 @@ impl Instrument for NetworkCost {
             self.add_cpu(platform, cpu as usize, *interval_ns);
         }
         let missed = platform.readers.missed.counts(&self.previous, *now_ns);
-        let cost = Cost {
+        let mut cost = Cost {
             softirq_correction: correction,
             ..self.filling.end(self.missed.growth(missed))
         };
+        let sample_ns_ms = self.attribution.sample_ns_ms(&platform.capabilities, &cost);
+        cost.sample_ns_ms = Some(sample_ns_ms);
         self.watch_idle_cpus(platform, cpus, sections.modes.as_ref());
         let note = self.missed.add_interval(platform.info(), &cost);
         platform.tell("missed runs", note);

@@ -281,6 +281,7 @@ mod tests {
             },
             received: Amount::default(),
             sampled_packets: packets,
+            packets_variance: Some(0),
             cpu_ns: Some(packets),
             sampled: SampledTime {
                 received_ns: None,

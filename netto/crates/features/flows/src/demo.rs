@@ -79,7 +79,7 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
     let evidence = |ns: Option<u64>| {
         ns.map(|ns| Evidence {
             ns: part(ns, SHOWN),
-            ns_ms: part(ns, SHOWN) * INDEPENDENT_MS,
+            sample_ns_ms: Some(part(ns, SHOWN) * INDEPENDENT_MS),
         })
     };
     let conversation = |(port, protocol, host, far, [received, sent]): Talker| {
@@ -97,6 +97,7 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
             sent: from_there,
             received: from_here,
             sampled_packets: from_there.packets + from_here.packets,
+            packets_variance: Some(0),
             cpu_ns: rx_softirq_ns.map(|ns| part(ns, cost(received))),
             sampled: SampledTime {
                 received_ns: rx_softirq_ns.map(|ns| part(ns, cost(received) * SHOWN / 1_000)),

@@ -225,6 +225,12 @@ impl Counts {
         })
     }
 
+    /// The sum of the squares of numbers of packets that came as one, in the bytes of the table.
+    pub(crate) fn squares(bytes: &[u8]) -> Option<u64> {
+        let words: [u64; abi::FLOW_END] = words(bytes)?;
+        Some(words[abi::FLOW_SQUARES])
+    }
+
     /// Of how many flows at least the counts of a prefix are, in the bytes of its table.
     pub(crate) fn classes(bytes: &[u8]) -> Option<u64> {
         let words: [u64; abi::FLOW_PREFIX_END] = words(bytes)?;

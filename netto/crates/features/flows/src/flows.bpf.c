@@ -140,6 +140,7 @@ static __always_inline void flows_update(struct netto_flow *flow, const struct n
 					 __u64 packets, __u64 bytes, __u64 now)
 {
 	flows_add(&flow->packets, &flow->bytes, packets, bytes);
+	flows_add(&flow->squares, &flow->squares, packets * packets, 0);
 	if (now > flow->last_ns)
 		flow->last_ns = now;
 	flows_mark(&flow->tcp_flags, packet->tcp_flags);
@@ -171,6 +172,7 @@ static __always_inline bool flows_record(struct netto_flows_control *control,
 		struct netto_flow fresh = {
 			.packets = packets,
 			.bytes = bytes,
+			.squares = packets * packets,
 			.first_ns = now,
 			.last_ns = now,
 			.tcp_flags = packet->tcp_flags,

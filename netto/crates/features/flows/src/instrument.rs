@@ -180,8 +180,10 @@ fn times(cpus: &[u32], sections: &Sections, shown: Option<Vec<FlowTime>>) -> Tim
         let of_it = shown.iter().filter(|own| own.direction == directions[at]);
         let ns = of_it.map(|own| own.ns).sum();
         let part = ns as f64 / basis.total_ns().max(1) as f64;
-        let ns_ms = (basis.cause_ns_ms? as f64 * part) as u64;
-        Some(Evidence { ns, ns_ms })
+        let sample_ns_ms = basis
+            .cause_ns_ms
+            .map(|ns_ms| (ns_ms as f64 * part).ceil() as u64);
+        Some(Evidence { ns, sample_ns_ms })
     };
     let cost = sections.cost.as_ref();
     Times {

@@ -535,6 +535,7 @@ mod tests {
             cpu: 0,
             counts,
             sampled: 1,
+            squares: 1,
         };
         let prefix = |flows| collector::Prefix { part, flows };
         records.add_prefixes(&[prefix(9), prefix(200)]);

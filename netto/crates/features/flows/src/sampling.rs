@@ -174,6 +174,7 @@ pub(crate) mod testing {
             cpu,
             counts,
             sampled: packets,
+            squares: packets,
         }
     }
 }

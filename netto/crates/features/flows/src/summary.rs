@@ -118,6 +118,7 @@ mod tests {
             },
             received: Amount::default(),
             sampled_packets: 1_000,
+            packets_variance: Some(0),
             cpu_ns: Some(cpu_ns),
             sampled: SampledTime::default(),
         }

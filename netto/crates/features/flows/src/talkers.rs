@@ -10,6 +10,8 @@ use metrics_common::sections::{
     Subnet,
 };
 
+use netto_estimate::clusters::SampledShare;
+
 use crate::flow::Key;
 use crate::kernel::collector::{Drained, Part, Prefix, Totals};
 use crate::shares::{Charged, Time, Times, ends};
@@ -32,6 +34,7 @@ struct Sum {
     /// From the lesser end, and from the greater.
     amounts: [Amount; 2],
     sampled: u64,
+    share: SampledShare,
     time: Time,
 }
 
@@ -62,6 +65,7 @@ impl Sum {
             bytes: counts.bytes,
         });
         self.sampled += part.sampled;
+        self.share += share_of(part);
         self.time.received_ns += time.received_ns;
         self.time.shown_ns += time.shown_ns;
         self.time.sent_ns += time.sent_ns;
@@ -89,6 +93,7 @@ pub(crate) fn section(
         let sum = sums.entry(between).or_default();
         sum.add(part, is_swapped, *time);
     }
+    let sampling = Sampling::of(drained, totals);
     let prefixes = prefixes(drained, times, &name_of);
     let mut sums: Vec<(Between, Sum)> = sums.into_iter().collect();
     let size = |(between, sum): &(Between, Sum)| (Reverse(sum.both().bytes), between.ends);
@@ -103,7 +108,7 @@ pub(crate) fn section(
     let not_listed_ns: u64 = not_listed_ns.chain(by_prefix_ns).sum();
     let conversations: Vec<Conversation> = sums
         .into_iter()
-        .map(|(between, sum)| conversation(between, sum, times, &name_of))
+        .map(|(between, sum)| conversation(between, sum, times, sampling, &name_of))
         .collect();
     // Of sampled packets none may have been met: then all of them are of others.
     let mut by_prefix = Amount::default();
@@ -143,6 +148,41 @@ pub(crate) fn section(
     };
     flows.keep_prefixes();
     flows
+}
+
+/// All that was sampled, and what it stands for.
+#[derive(Debug, Clone, Copy)]
+struct Sampling {
+    all: SampledShare,
+    packets: f64,
+}
+
+impl Sampling {
+    fn of(drained: &Drained, totals: &Totals) -> Sampling {
+        let prefixes = drained.prefixes.iter().map(|own| &own.part);
+        let parts = drained.parts.iter().chain(prefixes).map(share_of);
+        let mut all: SampledShare = parts.sum();
+        // Those for which there was no room came as the others did.
+        let sampled = totals.packets.saturating_sub(totals.passed_packets) as f64;
+        all.squares *= sampled / all.segments.max(1.0);
+        all.segments = sampled;
+        Sampling {
+            all,
+            packets: totals.packets as f64,
+        }
+    }
+
+    /// The variance of a conversation's packets.
+    fn variance(self, share: SampledShare) -> u64 {
+        share.figure(&self.all, self.packets).variance.ceil() as u64
+    }
+}
+
+fn share_of(part: &Part) -> SampledShare {
+    SampledShare {
+        segments: part.sampled as f64,
+        squares: part.squares as f64,
+    }
 }
 
 /// The prefixes, each once.
@@ -187,6 +227,7 @@ fn conversation(
     between: Between,
     sum: Sum,
     times: &Times,
+    sampling: Sampling,
     name_of: &impl Fn(u32) -> String,
 ) -> Conversation {
     let (mut ends, [mut sent, mut received]) = (between.ends, sum.amounts);
@@ -202,6 +243,7 @@ fn conversation(
         sent,
         received,
         sampled_packets: sum.sampled,
+        packets_variance: Some(sampling.variance(sum.share)),
         cpu_ns: times.received.as_ref().map(|_| sum.time.received_ns),
         sampled: SampledTime {
             received_ns: times.shown.as_ref().map(|_| sum.time.shown_ns),

@@ -335,6 +335,7 @@ fn events<'a>(owners: &Owners, info: &'a Info) -> Vec<EventView<'a>> {
 #[cfg(test)]
 mod tests {
     use metrics_common::component::index_of;
+    use metrics_common::sections::Samples;
     use metrics_common::{OwnerKind, Sections, fixture};
 
     use super::*;
@@ -375,6 +376,7 @@ mod tests {
             payer_ns_ms: Some(9 * ns * 4),
             ..OwnerBasis::default()
         });
+        owners.samples = Some(Samples::default());
         Snapshot {
             sequence,
             time_unix_ns: sequence * SECOND_NS,
@@ -431,7 +433,7 @@ mod tests {
         // Of 540 in units of 10 ms.
         assert_eq!(answer["owners"][0]["label"], "/g3");
         assert_eq!(of(0, "caused_interval_ns"), [230, 240, 250]);
-        assert_eq!(of(1, "stalled_interval_ns"), [179, 180, 180]);
+        assert_eq!(of(1, "stalled_interval_ns"), [178, 180, 180]);
         let pair = &answer["taken"][0]["interval_ns"];
         assert!(pair[0].as_u64() < Some(600_000_000) && pair[1].as_u64() > Some(600_000_000));
         let mut unknown = snapshot(1, 10_000_000);

@@ -3,7 +3,7 @@
 //! there, to the nanosecond. Pure.
 
 use metrics_common::component::children;
-use metrics_common::sections::{Caused, Interruption, OwnerBasis, event_of, is_softirq};
+use metrics_common::sections::{Caused, Interruption, OwnerBasis, Samples, event_of, is_softirq};
 use metrics_common::{COMPONENTS, Owner, OwnerKind, Owners};
 use netto_feature::demo::{Generator, Work};
 
@@ -171,6 +171,7 @@ fn section(work: &Work, seconds: f64) -> Owners {
         caused: rows.collect(),
         irq_pressure_ns: irq_pressure_ns.collect(),
         flows: Vec::new(),
+        samples: Some(Samples::default()),
         taken,
         basis,
         owners,

@@ -373,6 +373,8 @@ impl WhoseCost {
             places.get(&cause).copied().filter(|_| is_shown)
         };
         flows::show(flows, &mut owners, shown_at);
+        let samples = self.division.samples(|who| places.get(&who).copied());
+        owners.samples = Some(samples);
         let taken = pairs.into_iter();
         owners.taken = taken
             .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
@@ -427,10 +429,9 @@ impl Instrument for WhoseCost {
         self.flows.begin(tick.interval_ns);
         self.programs.clear();
         let timed = platform.overhead.timed();
-        let cost = sections.cost.as_ref();
-        let variance = cost.and_then(|cost| cost.received_ns_ms);
+        let spared = [OwnerId::Idle, OwnerId::Kernel].map(|who| self.register.number(who));
         self.division
-            .set_estimate(!timed.has(Group::Softirqs), variance);
+            .set_estimate(!timed.has(Group::Softirqs), spared);
         self.add_charges(&platform.overhead, cpus, now_ns);
         let long = &platform.long_softirqs;
         self.causes.clear();

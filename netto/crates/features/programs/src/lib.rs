@@ -53,6 +53,9 @@ struct Shown {
     is_loaded: bool,
 }
 
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: f64 = 1e6;
+
 /// State kept between intervals.
 struct ProgramCost {
     /// Rows of the events of networking.
@@ -111,6 +114,7 @@ impl ProgramCost {
         let of = |shown: Option<&Shown>| Program {
             about: shown.map_or(About::default(), |shown| shown.about.clone()),
             cpu_ns: vec![0; cpus],
+            variance_ns_ms: None,
             causes: None,
         };
         Programs {
@@ -224,6 +228,21 @@ impl ProgramCost {
     }
 }
 
+/// The variance of an event's time, square nanoseconds: none if it is timed.
+fn event_variance(cost: &Cost, event: usize, is_timed: bool) -> f64 {
+    let received = cost
+        .received()
+        .filter(|_| index_of("rx_softirq") == Some(event));
+    match received {
+        Some(received) => received.deviation().powi(2),
+        None if is_timed => 0.0,
+        None => {
+            let ns_ms = cost.sample_ns_ms.as_ref().and_then(|row| row.get(event));
+            ns_ms.map_or(0.0, |ns_ms| *ns_ms as f64 * NS_PER_MS)
+        }
+    }
+}
+
 /// What is known of one CPU in the interval.
 struct Cpu<'a> {
     number: usize,
@@ -244,6 +263,7 @@ impl Instrument for ProgramCost {
         let correction = cost.softirq_correction;
         let off = |event: &usize| confidence::systematic(platform.info(), correction, *event);
         let off: Vec<f64> = self.events.iter().map(off).collect();
+        let timed = platform.capabilities.timed.clone();
         let known = platform.program_causes.take();
         let Some(loaded) = &mut platform.programs else {
             return Ok(());
@@ -304,6 +324,15 @@ impl Instrument for ProgramCost {
                 ns as f64 * off
             });
             program.about.systematic_ns = off_ns.sum::<f64>() as u64;
+            let of_event = |(place, event): (usize, &usize)| {
+                let ns = self.times.get(&(slot, *event)).copied().unwrap_or(0);
+                // Of the event's time, and of the program's share of it.
+                let share = ns as f64 / cost.total_ns(*event).unwrap_or(0).max(1) as f64;
+                let of_whole = event_variance(cost, *event, timed[*event]);
+                self.division.variance(place, slot, ns) + share * share * of_whole
+            };
+            let variance: f64 = self.events.iter().enumerate().map(of_event).sum();
+            program.variance_ns_ms = Some((variance / NS_PER_MS).ceil() as u64);
         }
         if let Some(known) = known {
             self.find_causes(known, sections.owners.as_ref(), &mut section);

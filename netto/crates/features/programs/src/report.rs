@@ -145,6 +145,7 @@ mod tests {
                     ..About::default()
                 },
                 cpu_ns: vec![40_000_000, 60_000_000],
+                variance_ns_ms: Some(100_000_000),
                 causes: Some(causes),
             }],
             other_cpu_ns: vec![0, 1_000_000],

@@ -1,12 +1,13 @@
 //! Compares two series of intervals: the difference of each component, and whether it is
 //! significant. Pure, and bounded in memory.
 //!
-//! The compared figure is the mean of each side: CPU time divided by the time. `bootstrap` computes
+//! The compared figure is the mean of each side: CPU time divided by the time. `netto_estimate::difference` computes
 //! the uncertainty of the difference.
 
 use serde::Serialize;
 
-use super::bootstrap::{self, Deviations, Difference, Margin};
+use netto_estimate::difference::{self, Deviations, Difference, Margin};
+
 use super::prices::{Price, prices};
 use super::side::{About, Cell, Side};
 
@@ -90,9 +91,10 @@ pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
             }),
         }
     }
-    let alike_a = bootstrap::likeness(a.cells(), rows.iter().map(|row| row.1));
-    let alike_b = bootstrap::likeness(b.cells(), rows.iter().map(|row| row.2));
-    let blocks = bootstrap::blocks(a.cells(), alike_a).zip(bootstrap::blocks(b.cells(), alike_b));
+    let of_capacity: fn(&Cell) -> u64 = |cell| cell.capacity_ns;
+    let alike_a = difference::likeness(a.cells(), rows.iter().map(|row| row.1), of_capacity);
+    let alike_b = difference::likeness(b.cells(), rows.iter().map(|row| row.2), of_capacity);
+    let blocks = difference::blocks(a.cells(), alike_a).zip(difference::blocks(b.cells(), alike_b));
     let deviations = |weight: fn(&Cell) -> u64| -> Option<Vec<(Deviations, Deviations)>> {
         let (blocks_a, blocks_b) = blocks.as_ref()?;
         let both = rows.iter().map(|&(_, in_a, in_b)| {
@@ -103,14 +105,14 @@ pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
         });
         Some(both.collect())
     };
-    let of_shares = deviations(|cell| cell.capacity_ns).map(|both| bootstrap::margins(&both));
+    let of_shares = deviations(|cell| cell.capacity_ns).map(|both| difference::margins(&both));
     // The same with other weights, which differ only if CPUs came or went: one factor is enough.
     let of_cpus: Option<Vec<Margin>> = deviations(|cell| cell.interval_ns)
         .zip(of_shares.as_ref())
         .map(|(both, shares)| {
             let both = both.iter().zip(shares);
             both.map(|(sides, share)| Margin {
-                error: bootstrap::error(sides),
+                error: difference::error(sides),
                 factor: share.factor,
             })
             .collect()

@@ -3,7 +3,8 @@
 use metrics_common::efficiency::{LEAST_BYTES, Work};
 use serde::Serialize;
 
-use super::bootstrap::{self, Deviations, Difference};
+use netto_estimate::difference::{self, Deviations, Difference};
+
 use super::side::{Cell, Side};
 
 /// Bytes for which a price is told.
@@ -86,7 +87,7 @@ pub(super) fn prices(
             change_ns,
         });
     }
-    for (price, margin) in prices.iter_mut().zip(bootstrap::margins(&deviations)) {
+    for (price, margin) in prices.iter_mut().zip(difference::margins(&deviations)) {
         let (_, units) = priced(price.work);
         let half = units * margin.error * margin.factor;
         let value = price.change_ns.value;

@@ -5,6 +5,7 @@
 
 use metrics_common::efficiency::{Work, done};
 use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
+use netto_estimate::difference::Cell as _;
 use serde::Serialize;
 
 /// Kinds of work.
@@ -31,7 +32,17 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn add(&mut self, more: &Cell) {
+    pub(super) fn ns(&self, row: usize) -> u64 {
+        self.ns.get(row).copied().unwrap_or(0)
+    }
+}
+
+impl netto_estimate::difference::Cell for Cell {
+    fn time(&self, row: usize) -> f64 {
+        self.ns(row) as f64
+    }
+
+    fn add(&mut self, more: &Cell) {
         self.interval_ns = self.interval_ns.saturating_add(more.interval_ns);
         self.capacity_ns = self.capacity_ns.saturating_add(more.capacity_ns);
         if self.ns.len() < more.ns.len() {
@@ -41,10 +52,6 @@ impl Cell {
         for (sum, more) in times.chain(self.work.iter_mut().zip(&more.work)) {
             *sum = sum.saturating_add(*more);
         }
-    }
-
-    pub(super) fn ns(&self, row: usize) -> u64 {
-        self.ns.get(row).copied().unwrap_or(0)
     }
 }
 

@@ -5,6 +5,7 @@ use metrics_common::confidence::{self, Sums};
 use metrics_common::log::IMPLAUSIBLE;
 use metrics_common::sections::sum_of_known;
 use metrics_common::{Availability, Correction, Info};
+use netto_estimate::Figure;
 use serde::Serialize;
 
 use super::stretch::Stretch;
@@ -23,6 +24,9 @@ struct Row {
     /// Length of those intervals, nanoseconds.
     measured_ns: u64,
     samples: Option<u64>,
+    /// Its time × the time for which one of its samples stands; `None` from the first interval on that does
+    /// not tell.
+    sample_ns_ms: Option<u64>,
     entries: Option<u64>,
     /// Its largest share of an interval, and that interval's end.
     peak: Option<(f64, u64)>,
@@ -39,8 +43,8 @@ pub struct Table {
     info: Option<Box<Info>>,
     capacity_ns: u64,
     correction: Option<Correction>,
-    /// Variance of the RX softirq's time, where it is not of samples alone.
-    received_ns_ms: Option<u64>,
+    /// Errors of the RX softirq's time, where it is not of samples alone.
+    received: Option<Figure>,
     /// Number of samples that all CPUs would have taken at the rate of the least sampled one.
     room: Option<u64>,
 }
@@ -122,6 +126,7 @@ impl Table {
                             capacity_ns: 0,
                             measured_ns: 0,
                             samples: None,
+                            sample_ns_ms: Some(0),
                             entries: None,
                             peak: None,
                         });
@@ -155,7 +160,9 @@ impl Table {
         let (cost, capacity_ns) = (sum.cost(), sum.capacity_ns());
         self.capacity_ns = self.capacity_ns.saturating_add(capacity_ns);
         self.correction = cost.softirq_correction.or(self.correction);
-        self.received_ns_ms = sum_of_known(self.received_ns_ms, cost.received_ns_ms);
+        if let Some(more) = cost.received() {
+            *self.received.get_or_insert_default() += more;
+        }
         self.room = sum_of_known(self.room, Sums::room(sum));
         for (row, place) in self.places.iter().enumerate() {
             let (Some(_), Some(sums)) = (
@@ -178,11 +185,19 @@ impl Table {
                 let more: u64 = samples.iter().map(|&count| u64::from(count)).sum();
                 sums.samples = Some(sums.samples.unwrap_or(0).saturating_add(more));
             }
+            let more = Sums::sample_ns_ms(sum, row);
+            sums.sample_ns_ms =
+                (sums.sample_ns_ms.zip(more)).map(|(sum, more)| sum.saturating_add(more));
             if let Some(entries) = cost.entries_of(row) {
                 let more = entries.iter().fold(0_u64, |all, n| all.saturating_add(*n));
                 sums.entries = Some(sums.entries.unwrap_or(0).saturating_add(more));
             }
         }
+    }
+
+    /// Whether an interval does not tell for how much time its samples stand.
+    pub fn lacks_weights(&self) -> bool {
+        self.rows.iter().any(|row| row.sample_ns_ms.is_none())
     }
 
     /// The row of the following intervals with this slug.
@@ -261,8 +276,8 @@ impl Sums for Table {
         (row.capacity_ns > 0).then_some(row.cpu_ns)
     }
 
-    fn samples(&self, component: usize) -> Option<u64> {
-        self.rows.get(component)?.samples
+    fn sample_ns_ms(&self, component: usize) -> Option<u64> {
+        self.rows.get(component)?.sample_ns_ms
     }
 
     fn capacity_ns(&self) -> u64 {
@@ -273,8 +288,8 @@ impl Sums for Table {
         self.correction
     }
 
-    fn received_ns_ms(&self) -> Option<u64> {
-        self.received_ns_ms
+    fn received(&self) -> Option<Figure> {
+        self.received.filter(|_| !self.lacks_weights())
     }
 
     fn room(&self) -> Option<u64> {

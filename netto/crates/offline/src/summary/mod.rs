@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use metrics_common::Info;
 use metrics_common::codec::Gap;
+use metrics_common::confidence::UNWEIGHTED;
 use serde::Serialize;
 
 pub use components::{ComponentSummary, Measured, Outcome, Table};
@@ -174,6 +175,12 @@ impl Summarizer {
             .subject
             .finish(&self.table, &info, &components, span_ns);
         let (gaps, losses, own) = self.soundness.finish();
+        let mut notes = self.notes;
+        if self.table.lacks_weights() {
+            notes.push(format!(
+                "Estimates have no 95 % intervals: a part of this was {UNWEIGHTED}."
+            ));
+        }
         let summary = Summary {
             host: Host {
                 hostname: info.hostname.clone(),
@@ -190,7 +197,7 @@ impl Summarizer {
             own,
             losses,
             gaps,
-            notes: self.notes,
+            notes,
         };
         Some((summary, found.strip))
     }

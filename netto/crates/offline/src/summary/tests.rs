@@ -13,8 +13,13 @@ const SECOND: u64 = 1_000_000_000;
 fn interval(sequence: u64, times: &[(&str, [u64; 2])]) -> Snapshot {
     let mut components = vec![None; COMPONENTS.len()];
     let mut samples = vec![None; COMPONENTS.len()];
+    let mut sample_ns_ms = vec![0; COMPONENTS.len()];
     for (slug, ns) in times {
         let row = index_of(slug).unwrap();
+        // A sample in two milliseconds.
+        sample_ns_ms[row] = 2 * ns
+            .iter()
+            .fold(0, |sum: u64, ns| sum.saturating_add(*ns / 2));
         components[row] = Some(ns.to_vec());
         samples[row] = Some(vec![10, 0]);
     }
@@ -27,6 +32,7 @@ fn interval(sequence: u64, times: &[(&str, [u64; 2])]) -> Snapshot {
             cost: Some(Cost {
                 components,
                 samples,
+                sample_ns_ms: Some(sample_ns_ms),
                 stacks_taken: vec![10, 5],
                 stacks_lost: vec![1, 0],
                 ..Cost::default()

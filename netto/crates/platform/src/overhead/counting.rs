@@ -1,7 +1,7 @@
 //! For how much of an interval probes counted, and counts that stand for all of it.
 
-use metrics_common::sections::{Estimable, Estimated};
-use netto_analysis::windowed_counts::{Estimate, LEAST_NS};
+use metrics_common::sections::{Estimable, Estimated, Variance};
+use netto_estimate::windowed_counts::{Estimate, LEAST_NS};
 
 /// For how much of an interval a group's probes counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,11 +14,17 @@ pub enum Counting {
 
 impl Counting {
     pub(super) fn part(estimate: Estimate, interval_ns: u64) -> Self {
+        let hundredths = |freedom: f64| (100.0 * freedom).round() as u64;
+        let events = estimate.events.unwrap_or_default();
         Counting::Part(Estimated {
             ns: interval_ns,
             counted_ns: estimate.counted_ns,
-            events: estimate.events.round() as u64,
-            variance: estimate.variance.round() as u64,
+            events: events.value.round() as u64,
+            variance: estimate.events.map(|events| Variance {
+                events2: events.variance.ceil() as u64,
+                freedom: [estimate.freedom_before, estimate.freedom].map(hundredths),
+                weight: (1e3 * estimate.weight).round() as u64,
+            }),
         })
     }
 }
@@ -48,20 +54,28 @@ impl<S: Estimable> Held<S> {
             true => self.waiting = Some((counts, time_ns)),
             false => self.newest = Some((counts, time_ns)),
         }
-        let (mut whole, factor, events) = match &self.newest {
+        let (mut whole, factor, estimated) = match &self.newest {
             Some((counts, time_ns)) => (
                 counts.clone(),
                 estimated.ns as f64 / *time_ns as f64,
-                estimated.events,
+                estimated,
             ),
-            // Nothing is known yet: none, which the estimate says.
-            None => (own, 0.0, 0),
+            // Nothing is known yet, which the estimate says.
+            None => {
+                let (events, variance) = (0, None);
+                (
+                    own,
+                    0.0,
+                    Estimated {
+                        events,
+                        variance,
+                        ..estimated
+                    },
+                )
+            }
         };
         whole.stretch(factor);
-        whole.set_estimated(Estimated {
-            events,
-            ..estimated
-        });
+        whole.set_estimated(estimated);
         whole
     }
 }

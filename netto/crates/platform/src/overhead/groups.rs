@@ -11,7 +11,7 @@ use netto_analysis::budget::GroupCosts;
 use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
 use netto_analysis::prices::InterruptPrice;
 use netto_analysis::sampling_windows::SamplingWindows;
-use netto_analysis::windowed_counts::WindowedCounts;
+use netto_estimate::windowed_counts::WindowedCounts;
 use netto_sys::session::AttachedWindow;
 
 use crate::displacement::Displacement;

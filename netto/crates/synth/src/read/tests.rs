@@ -343,6 +343,7 @@ fn conversations() -> Vec<Conversation> {
         sent: amount(2, 168),
         received: amount(1, 84),
         sampled_packets: 3,
+        packets_variance: Some(0),
         cpu_ns: None,
         sampled: SampledTime::default(),
     };

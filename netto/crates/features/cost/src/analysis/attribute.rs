@@ -6,17 +6,20 @@
 //! earlier ones: `shares`), and a remainder row the rest, so that parts always sum to the whole.
 
 use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
-use metrics_common::{COMPONENTS, Correction, Kind, Source};
+use metrics_common::{COMPONENTS, Correction, Cost, Kind, Source};
 
 use super::delta::Totals;
-use netto_analysis::mean_length::Estimate;
 use netto_analysis::plan::Capabilities;
-use netto_analysis::shares::{HostPool, Pool, Whole};
+use netto_estimate::mean_length::Estimate;
+use netto_estimate::shares::{HostPool, Pool, Whole};
 
 mod counts;
+mod weights;
+
+use self::weights::SampleWeights;
 
 pub use self::counts::{Request, StackCounts, is_networking};
-pub use netto_analysis::shares::Basis;
+pub use netto_estimate::shares::Basis;
 
 /// The time to attribute, on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,6 +86,17 @@ impl Wholes {
         }
     }
 
+    /// The number of the event in this row, if it has parts.
+    fn event_of(&self, row: usize) -> Option<usize> {
+        self.events.iter().position(|event| event.row == row)
+    }
+
+    /// The number of the event with this part or remainder.
+    fn event_with(&self, row: usize) -> Option<usize> {
+        let has_it = |event: &Event| event.remainder == row || event.parts.contains(&row);
+        self.events.iter().position(has_it)
+    }
+
     /// Number of wholes, including kind 0, which is none.
     fn count(&self) -> usize {
         CLOCK_KINDS + self.events.len()
@@ -131,6 +145,7 @@ pub struct Attribution {
     host: Vec<HostPool>,
     /// By CPU and whole.
     cpus: Vec<Vec<Pool>>,
+    weights: SampleWeights,
     /// Sum of all intervals so far.
     now_ns: u64,
     /// The factor for softirqs found by samples alone.
@@ -155,6 +170,7 @@ impl Default for Attribution {
         Attribution {
             host: vec![HostPool::default(); wholes.count()],
             cpus: Vec::new(),
+            weights: SampleWeights::new(wholes.count()),
             now_ns: 0,
             correction: None,
             rx: index_of_source(Source::NET_RX),
@@ -174,6 +190,7 @@ impl Attribution {
     pub fn begin(&mut self, interval_ns: u64, by_cpu: &[StackCounts]) {
         self.now_ns += interval_ns;
         self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
+        self.weights.begin(interval_ns);
         for stacks in by_cpu.iter().filter(|stacks| stacks.taken() > 0) {
             for whole in 1..self.wholes.count() {
                 count(&self.wholes, stacks, whole, &mut self.counts);
@@ -224,11 +241,15 @@ impl Attribution {
         split.received = self.received(interval, stacks);
         if stacks.kinds[0] > 0 || split.received.is_some() {
             let timed_ns = clock[1..].iter().sum();
+            self.weights
+                .add_sampled(stacks.of_kind(0), interval.sample_period_ns);
             let of_softirqs = self.correction.map_or(1.0, |correction| correction.ratio);
             estimate(
                 interval.sample_period_ns,
                 of_softirqs,
-                split.received.map(|known| (self.rx, known.ns as u64)),
+                split
+                    .received
+                    .map(|known| (self.rx, known.figure.value as u64)),
                 interval.length_ns.saturating_sub(timed_ns),
                 stacks.of_kind(0),
                 &mut time_ns,
@@ -270,6 +291,12 @@ impl Attribution {
         &self.split
     }
 
+    /// For how much time samples stand, by component: [`Cost::sample_ns_ms`] of the interval.
+    pub fn sample_ns_ms(&self, capabilities: &Capabilities, cost: &Cost) -> Vec<u64> {
+        self.weights
+            .sample_ns_ms(&self.wholes, &capabilities.timed, cost)
+    }
+
     /// What is known of RX softirqs by their number, and by the samples that show them.
     fn received(&self, interval: Interval, stacks: &StackCounts) -> Option<Estimate> {
         let samples = stacks.of_kind(0)[self.rx?];
@@ -297,7 +324,8 @@ impl Attribution {
             now_ns: self.now_ns,
         };
         let add = |row: usize, ns: u64| time_ns[row] += ns;
-        self.cpus[cpu][whole].divide(divided, &self.host[whole], add)
+        let design = &mut self.weights.designs[whole];
+        self.cpus[cpu][whole].divide(divided, &self.host[whole], design, add)
     }
 }
 

@@ -6,6 +6,7 @@ use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis};
 
 use super::attribute::Split;
 use netto_analysis::plan::Capabilities;
+use netto_estimate::mean_length::OfCpus;
 
 const NS_PER_MS: f64 = 1e6;
 
@@ -20,6 +21,8 @@ pub struct Filling {
     counted: Vec<(usize, usize)>,
     /// By component that is split.
     basis: Vec<SplitBasis>,
+    /// RX softirqs that are known by their number.
+    received: Option<OfCpus>,
 }
 
 /// The data of one CPU other than times.
@@ -45,6 +48,7 @@ impl Filling {
         self.basis.clear();
         self.cpus = cpus;
         self.filled = 0;
+        self.received = None;
         let mut entries = vec![None; COMPONENTS.len()];
         for (row, _) in &self.counted {
             entries[*row] = Some(vec![0; cpus]);
@@ -82,7 +86,7 @@ impl Filling {
         cost.stacks_lost.push(cpu.lost);
         cost.fewest_due = [cost.fewest_due, cpu.due].into_iter().flatten().min();
         if let Some(known) = split.received {
-            *cost.received_ns_ms.get_or_insert(0) += (known.of_sum / NS_PER_MS) as u64;
+            self.received.get_or_insert_default().add(known);
         }
         if column == 0 {
             let rows = split.basis.iter().zip(0..);
@@ -104,7 +108,11 @@ impl Filling {
 
     /// Returns the section, with the events missed by probes in the interval.
     pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
+        let received = self.received.map(OfCpus::figure);
         Cost {
+            // At least one: small errors add up, too.
+            received_ns_ms: received.map(|own| (own.variance / NS_PER_MS).ceil() as u64),
+            received_shared_ns: received.map(|own| own.shared.ceil() as u64),
             split_basis: self.basis.clone(),
             probe_missed,
             ..std::mem::replace(&mut self.cost, Cost::NOTHING)
@@ -149,7 +157,8 @@ mod tests {
 
     use super::*;
     use crate::analysis::attribute::Basis;
-    use netto_analysis::mean_length::Estimate;
+    use netto_estimate::Figure;
+    use netto_estimate::mean_length::Estimate;
 
     fn row(slug: &str) -> usize {
         index_of(slug).unwrap()
@@ -195,7 +204,11 @@ mod tests {
                 .map(|at| (at == row("rx_softirq")).then_some(basis(number)))
                 .collect(),
             received: Some(Estimate {
-                of_sum: 3.0 * NS_PER_MS,
+                figure: Figure {
+                    variance: 2.9 * NS_PER_MS,
+                    shared: 5.0,
+                    ..Figure::default()
+                },
                 ..Estimate::default()
             }),
         }
@@ -227,6 +240,7 @@ mod tests {
             );
             assert_eq!(cost.fewest_due, Some(49));
             assert_eq!(cost.received_ns_ms, Some(6), "independent");
+            assert_eq!(cost.received_shared_ns, Some(10), "one error");
             assert_eq!(cost.probe_missed, [missed]);
             let [basis] = cost.split_basis[..] else {
                 panic!("one row is split: {:?}", cost.split_basis);

@@ -43,6 +43,10 @@ fn an_estimate_says_how_far_it_may_be_off_and_a_measurement_does_not() {
     info.components[sends].availability = Availability::by(metrics_common::Method::Sampling);
     cost(&mut snapshot).components[sends] = Some(vec![100_000_000, 0]);
     cost(&mut snapshot).samples[sends] = Some(vec![100, 0]);
+    let weights = cost(&mut snapshot).sample_ns_ms.as_mut().unwrap();
+    weights[row("rx_softirq")] = 10_000;
+    weights[row("gro")] = 5_000;
+    weights[sends] = 100_000_000;
     let json = json(&info, &snapshot);
     let bounds = |slug: &str| json["components"][slug]["total_interval_ns"].clone();
     assert_eq!(bounds("rx_softirq"), serde_json::Value::Null);
@@ -66,6 +70,9 @@ fn no_sample_has_an_interval_too() {
         cost(&mut snapshot).components[row(slug)] = Some(vec![ns, 0]);
     }
     cost(&mut snapshot).samples[row("rx_softirq")] = Some(vec![0, 0]);
+    let weights = cost(&mut snapshot).sample_ns_ms.as_mut().unwrap();
+    weights[row("rx_softirq")] = 900;
+    weights[row("rx_unattributed")] = 900;
     info.components[row("connections")].availability =
         Availability::by(metrics_common::Method::Sampling);
     cost(&mut snapshot).components[row("connections")] = Some(vec![0, 0]);

@@ -100,6 +100,8 @@ pub(crate) struct Part {
     pub counts: Counts,
     /// Packets that were sampled: what the counts rest on.
     pub sampled: u64,
+    /// The lot is drawn for all that come as one: the sum of the squares of their numbers.
+    pub squares: u64,
 }
 
 /// What one CPU saw of flows for which the table had no room, by prefix.
@@ -408,6 +410,7 @@ fn part(key: &[u8], value: &[u8]) -> Option<Part> {
         cpu,
         counts,
         sampled: counts.packets,
+        squares: Counts::squares(value)?,
     })
 }
 

@@ -10,14 +10,15 @@
 //! samples with the same payer, else it is unknown.
 
 use metrics_common::component::{children, index_of, index_of_source};
-use metrics_common::sections::OwnerBasis;
+use metrics_common::sections::{OwnerBasis, SampledFigure, Samples};
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 use netto_analysis::fading::LEAST;
+use netto_estimate::crossed::{Of, Worth};
 
 use super::fit::fit;
 use super::owner_table::{NOBODY, UNKNOWN};
 use super::pool::{Evidence, Known, Open, Pair, Pool, Weights, divide};
-use super::precision::{Precision, Spread};
+use super::precision::Precision;
 
 /// Charged time that weighs as much as a sample, nanoseconds.
 const CHARGE_NS: f64 = 100_000.0;
@@ -134,11 +135,14 @@ pub struct Division {
     /// By row, of the host.
     host: Vec<Pool>,
     precision: Precision,
-    /// Row of RX softirqs, whether their time is an estimate, and the variance of one that does not
-    /// rest on samples alone, nanoseconds × milliseconds.
+    /// Who pays and loses nothing.
+    spared: [u32; 2],
+    /// By event and figure, its time × the time for which one independent sample stands, square
+    /// nanoseconds.
+    figures: Vec<(usize, Of<u32>, f64)>,
+    /// Row of RX softirqs, and whether their time is an estimate.
     received: Option<usize>,
     is_estimate: bool,
-    variance_ns_ms: Option<u64>,
     /// Their charged time, by CPU, and of the host.
     charged: Vec<Pool>,
     host_charged: Pool,
@@ -160,10 +164,11 @@ impl Default for Division {
             sends: index_of_source(Source::SocketSend),
             cpus: Vec::new(),
             host: vec![Pool::default(); COMPONENTS.len()],
-            precision: Precision::new(COMPONENTS.len()),
+            precision: Precision::default(),
+            spared: [UNKNOWN; 2],
+            figures: Vec::new(),
             received: index_of_source(Source::NET_RX),
             is_estimate: false,
-            variance_ns_ms: None,
             charged: Vec::new(),
             host_charged: Pool::default(),
         }
@@ -182,10 +187,33 @@ impl Division {
         self.precision.begin(interval_ns);
     }
 
-    /// Sets whether the time of RX softirqs is an estimate in this interval, and its variance,
-    /// nanoseconds × milliseconds, if it does not rest on samples alone.
-    pub fn set_estimate(&mut self, is_estimate: bool, variance_ns_ms: Option<u64>) {
-        (self.is_estimate, self.variance_ns_ms) = (is_estimate, variance_ns_ms);
+    /// Sets whether the time of RX softirqs is an estimate in this interval, and which payers lose
+    /// nothing.
+    pub fn set_estimate(&mut self, is_estimate: bool, spared: [u32; 2]) {
+        (self.is_estimate, self.spared) = (is_estimate, spared);
+    }
+
+    /// By event and figure of what was divided, its time × the time for which one independent sample
+    /// stands, square nanoseconds.
+    #[cfg(test)]
+    pub(super) fn figures(&self) -> &[(usize, Of<u32>, f64)] {
+        &self.figures
+    }
+
+    /// For how much time samples stand of each figure of what was divided, for owners with these places.
+    pub fn samples(&self, place: impl Fn(u32) -> Option<u32>) -> Samples {
+        let of = |&(event, figure, squares): &(usize, Of<u32>, f64)| {
+            let figure = match figure {
+                Of::Cause(cause) => SampledFigure::Caused(place(cause)?, event as u32),
+                _ if !interrupts(event) => return None,
+                Of::OthersPaid(cause) => SampledFigure::MadeOthersPay(place(cause)?),
+                Of::Payer(payer) => SampledFigure::Stalled(place(payer)?),
+                Of::ForOthers(payer) => SampledFigure::OthersTook(place(payer)?),
+                Of::Pair(cause, payer) => SampledFigure::Taken(place(cause)?, place(payer)?),
+            };
+            Some((figure, (squares / NS_PER_MS).ceil() as u64))
+        };
+        Samples::of(self.figures.iter().filter_map(of).collect())
     }
 
     fn pools(&mut self) -> impl Iterator<Item = &mut Pool> {
@@ -208,9 +236,10 @@ impl Division {
         own.add_evidence(known, weight);
         self.host_charged.add_evidence(known, weight);
         if !known.is_handed_on() {
-            self.precision.add_cause(event, pair.cause, weight, true);
+            let place = (event, cpu);
+            self.precision.add_cause(place, pair.cause, weight, true);
         }
-        self.precision.add_payer(event, pair.payer, weight);
+        self.precision.add_payer((event, cpu), pair.payer, weight);
     }
 
     /// What was charged on a CPU in the interval, else earlier; `None` if nothing was.
@@ -230,6 +259,7 @@ impl Division {
             is_of_window,
         } = sample;
         let is_charged = Some(event) == self.received && self.charged(cpu).is_some();
+        let place = (event, cpu);
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -253,13 +283,10 @@ impl Division {
         if let Some(known) = known.filter(|known| !known.is_handed_on() && !is_charged) {
             let is_for_others = works_for_others(event);
             self.precision
-                .add_cause(event, known.pair.cause, 1.0, is_for_others);
+                .add_cause(place, known.pair.cause, 1.0, is_for_others);
         }
-        match interrupts(event) && !is_of_window {
-            true if is_charged && self.variance_ns_ms.is_some() => {}
-            true if is_charged => self.precision.add_samples(event, 1.0),
-            true => self.precision.add_payer(event, pair.payer, 1.0),
-            false => {}
+        if interrupts(event) && !is_of_window && !is_charged {
+            self.precision.add_payer(place, pair.payer, 1.0);
         }
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
@@ -286,8 +313,10 @@ impl Division {
         mut portion: impl FnMut(Portion),
     ) -> Vec<OwnerBasis> {
         let mut bases = Vec::new();
-        let (mut causes, mut payers) = (Spread::default(), Spread::default());
+        self.figures.clear();
+        let mut precision = std::mem::take(&mut self.precision);
         for event in &self.events {
+            precision.begin_event();
             let mut basis = OwnerBasis {
                 component: event.row as u32,
                 ..OwnerBasis::default()
@@ -305,6 +334,8 @@ impl Division {
                     ns.filter(|ns| *ns > 0).map(|ns| (leaf, ns))
                 };
                 let times: Vec<(usize, u64)> = leaves.iter().filter_map(ns).collect();
+                let all_ns = times.iter().map(|(_, ns)| ns).sum();
+                precision.end(event.row, cpu, all_ns);
                 let charged = self.weigh_charged(event, &times, cpu);
                 let is_charged = charged.is_some();
                 let mut parts = charged.into_iter().flatten();
@@ -313,10 +344,7 @@ impl Division {
                     let weights = weights.unwrap_or_else(|| self.weigh(event, leaf, cpu));
                     divide(ns, &weights, |Known { pair, found }, ns| {
                         *way(&mut basis, found) += ns;
-                        if self.is_estimate && is_charged {
-                            causes.add(pair.cause, column, ns);
-                            payers.add(pair.payer, column, ns);
-                        }
+                        precision.add_time(pair, ns, self.spared);
                         portion(Portion {
                             leaf,
                             column,
@@ -325,35 +353,71 @@ impl Division {
                         });
                     });
                 }
+                if all_ns > 0 {
+                    let time_ns = self.time_worth_ns(cost, event.row, is_charged);
+                    let worth = self.worth(&precision, event, cpu, time_ns);
+                    precision.add_cpu(all_ns, worth, self.evidence(event, cpu), self.spared);
+                }
             }
+            let total_ns = basis.total_ns() as f64;
+            let ns_ms = |ns: f64| (total_ns * ns / NS_PER_MS).ceil() as u64;
+            let [cause_ns, payer_ns] = precision.worths();
+            basis.cause_ns_ms = Some(ns_ms(cause_ns));
+            basis.payer_ns_ms = interrupts(event.row).then(|| ns_ms(payer_ns));
+            let figures = precision.figures();
+            self.figures
+                .extend(figures.map(|(figure, squares)| (event.row, figure, squares)));
             bases.push(basis);
         }
-        if let Some(received) = self.received {
-            self.precision.set_spread(received, &causes, &payers);
-        }
-        for basis in &bases {
-            let (row, ns) = (basis.component as usize, basis.total_ns());
-            self.precision.add_time(row, ns);
-            if let Some(variance) = self.variance_ns_ms.filter(|_| self.received == Some(row)) {
-                let variance = variance.max(1) as f64 * NS_PER_MS;
-                let samples = (ns as f64).powi(2) / variance;
-                self.precision.add_samples(row, samples);
-            }
-        }
-        for (basis, event) in bases.iter_mut().zip(&self.events) {
-            let ns_ms = |ms: f64| (basis.total_ns() as f64 * ms) as u64;
-            let (received, stand_in) = match event.nature {
-                Nature::Interrupt => [index_of_source(Source::NET_RX); 2].into(),
-                Nature::Sent => (None, self.sends),
-                Nature::Task | Nature::Received => (None, None),
-            };
-            let is_for_others = event.nature != Nature::Task;
-            let cause_ms = self.precision.cause_ms(event.row, stand_in, is_for_others);
-            let payer_ms = self.precision.payer_ms(event.row, received);
-            let payer_ns_ms = interrupts(event.row).then(|| ns_ms(payer_ms));
-            (basis.cause_ns_ms, basis.payer_ns_ms) = (Some(ns_ms(cause_ms)), payer_ns_ms);
-        }
+        self.precision = precision;
         bases
+    }
+
+    /// For how long one of the samples stands by which an event's time on a CPU is known, if it is not
+    /// timed: of RX softirqs, whose packets alone tell owners.
+    fn time_worth_ns(&self, cost: &Cost, event: usize, is_charged: bool) -> f64 {
+        if !self.is_estimate || !is_charged {
+            return 0.0;
+        }
+        let total_ns = cost.total_ns(event).unwrap_or(0).max(1) as f64;
+        let by_samples = cost.sample_ns_ms.as_ref().and_then(|row| row.get(event));
+        match (cost.received(), by_samples) {
+            (Some(received), _) => received.deviation().powi(2) / total_ns,
+            (None, Some(ns_ms)) => *ns_ms as f64 * NS_PER_MS / total_ns,
+            (None, None) => 0.0,
+        }
+    }
+
+    /// For how long one independent sample stands, of those by which an event is divided on a CPU.
+    fn worth(&self, precision: &Precision, event: &Event, cpu: usize, time: f64) -> Worth {
+        let stand_ins = match event.nature {
+            Nature::Interrupt => [self.received; 2],
+            Nature::Sent => [self.sends, None],
+            Nature::Task | Nature::Received => [None; 2],
+        };
+        let is_for_others = event.nature != Nature::Task;
+        precision.worth((event.row, cpu), stand_ins, is_for_others, time)
+    }
+
+    /// What an event's time on a CPU is divided by, of the interval and of earlier ones: its own, and the
+    /// host's.
+    fn evidence(&self, event: &Event, cpu: usize) -> [Vec<(Pair, f64)>; 2] {
+        let charged = self.charged(cpu);
+        let charged = charged.filter(|_| Some(event.row) == self.received);
+        let (own, host) = match charged {
+            Some(charged) => (Some(charged), &self.host_charged),
+            None => (
+                self.cpus.get(cpu).map(|pools| &pools[event.row]),
+                &self.host[event.row],
+            ),
+        };
+        [own, Some(host)].map(|pool| {
+            let all = pool
+                .into_iter()
+                .flat_map(|pool| pool.evidence().iter().chain(pool.past()));
+            let known = all.filter(|(known, _)| !known.is_handed_on());
+            known.map(|(known, weight)| (known.pair, *weight)).collect()
+        })
     }
 
     /// The weights of each part of RX softirqs on a CPU, with its time, by what was charged there;

@@ -3,7 +3,7 @@
 //! less time than its programs.
 
 use metrics_common::sections::MOST_PROGRAMS;
-use netto_analysis::shares::{HostPool, Pool, Whole};
+use netto_estimate::shares::{Design, HostPool, Pool, Whole};
 
 /// The row of programs without a slot of their own.
 pub(crate) const OTHERS: usize = MOST_PROGRAMS;
@@ -30,6 +30,8 @@ pub(crate) struct Division {
     host: Vec<HostPool>,
     /// By CPU and event.
     cpus: Vec<Vec<Pool>>,
+    /// By event.
+    designs: Vec<Design>,
     now_ns: u64,
     // Scratch.
     counts: Vec<(usize, u32)>,
@@ -47,6 +49,8 @@ impl Division {
         self.now_ns += interval_ns;
         self.host.resize(samples.len(), HostPool::default());
         self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
+        self.designs.resize(samples.len(), Design::default());
+        self.designs.iter_mut().for_each(Design::clear);
         let mut rest = samples.to_vec();
         for (event, slot) in inside {
             self.host[event].add(slot, 1);
@@ -90,11 +94,17 @@ impl Division {
             rest: REST,
             now_ns: self.now_ns,
         };
-        self.cpus[event.cpu][event.place].divide(whole, &self.host[event.place], |slot, ns| {
+        let (host, design) = (&self.host[event.place], &mut self.designs[event.place]);
+        self.cpus[event.cpu][event.place].divide(whole, host, design, |slot, ns| {
             if slot != REST {
                 hand_out(slot, ns);
             }
         });
+    }
+
+    /// The variance of a slot's time of an event, of which it has this much, square nanoseconds.
+    pub(crate) fn variance(&self, place: usize, slot: usize, ns: u64) -> f64 {
+        self.designs[place].variance(slot, ns as f64)
     }
 
     /// Forgets what had this slot.

@@ -286,9 +286,10 @@ fn info() -> Info {
     }
 }
 
-fn snapshot(splits: &[Split]) -> Snapshot {
+/// An interval whose splits these are, by this attribution.
+fn snapshot(attribution: &Attribution, splits: &[Split]) -> Snapshot {
     let rows = 0..COMPONENTS.len();
-    Snapshot {
+    let mut snapshot = Snapshot {
         sequence: 1,
         time_unix_ns: 0,
         interval_ns: INTERVAL_NS,
@@ -306,7 +307,10 @@ fn snapshot(splits: &[Split]) -> Snapshot {
             }),
             ..Sections::default()
         },
-    }
+    };
+    let cost = snapshot.sections.cost.as_mut().unwrap();
+    cost.sample_ns_ms = Some(attribution.sample_ns_ms(&capabilities(), cost));
+    snapshot
 }
 
 /// Least hits of a 95 % interval in 400 rounds: two standard deviations below the expected number.
@@ -323,7 +327,8 @@ fn the_interval_of_a_share_contains_the_truth_as_often_as_it_says() {
             let work = work(rate, shares);
             let mut covered = [0; 3];
             for _ in 0..ROUNDS {
-                let snapshot = snapshot(&host.pass(&vec![work; cpus]));
+                let splits = host.pass(&vec![work; cpus]);
+                let snapshot = snapshot(&host.attribution, &splits);
                 for (part, slug) in PARTS.iter().enumerate() {
                     let bounds = confidence::of_component(&info, &snapshot, row(slug));
                     let (low, high) = bounds.unwrap();
@@ -354,8 +359,9 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
                 part: None,
             };
             (0..samples(&mut random, truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
-            let split = split_of(&mut Attribution::default(), &[0; CLOCK_KINDS], &stacks);
-            let snapshot = snapshot(&[split]);
+            let mut attribution = Attribution::default();
+            let split = split_of(&mut attribution, &[0; CLOCK_KINDS], &stacks);
+            let snapshot = snapshot(&attribution, &[split]);
             let (low, high) = confidence::of_component(&info, &snapshot, own).unwrap();
             covered += u32::from((low..=high).contains(&(truth_ns as u64)));
         }
@@ -373,7 +379,7 @@ fn the_interval_of_what_is_carved_out_and_of_what_is_kept_contains_the_truth() {
         let mut covered = [0; 2];
         for _ in 0..ROUNDS {
             let split = hrtimer(&mut attribution, &mut random, time_ns, share);
-            let snapshot = snapshot(&[split]);
+            let snapshot = snapshot(&attribution, &[split]);
             for (covered, (row, share)) in
                 covered.iter_mut().zip([(net, share), (own, 1.0 - share)])
             {

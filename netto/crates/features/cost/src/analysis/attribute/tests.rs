@@ -3,6 +3,7 @@
 use super::*;
 use metrics_common::component::{children_of, index_of};
 use netto_analysis::classify::SampleOwner;
+use netto_estimate::Figure;
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -262,9 +263,13 @@ fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
 
 fn counted(ns: f64) -> Option<Estimate> {
     Some(Estimate {
-        ns,
+        figure: Figure {
+            value: ns,
+            variance: 1.0,
+            ..Figure::default()
+        },
         variance: 1.0,
-        of_sum: 1.0,
+        of_cpu: 0.0,
     })
 }
 
@@ -309,10 +314,13 @@ fn samples_whose_worth_is_known_correct_what_was_counted() {
     }));
     let interval = Interval {
         received: Some(Estimate {
-            ns: 300_000.0,
+            figure: Figure {
+                value: 300_000.0,
+                ..Figure::default()
+            },
             // As much as that of so many samples, and of what their factor may be off on a CPU.
             variance: 300_000.0 * 1_500.0 + (0.15_f64 * 300_000.0).powi(2),
-            of_sum: 0.0,
+            of_cpu: 0.0,
         }),
         ..interval(1_000_000)
     };

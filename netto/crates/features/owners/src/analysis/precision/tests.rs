@@ -5,6 +5,7 @@ use metrics_common::component::index_of;
 use metrics_common::random::SplitMix64;
 use metrics_common::sections::{Bounds, Caused, Columns, Interruption, Section};
 use metrics_common::{COMPONENTS, Cost, Owner, OwnerKind, Owners};
+use netto_estimate::crossed::Of;
 
 use super::super::divide::{Attributed, Division, takes};
 use super::super::owner_table::UNKNOWN;
@@ -93,13 +94,13 @@ fn observed(
     let mut owners = Owners::default();
     let mut portions = Vec::new();
     owners.basis = division.divide(&cost, &[0], |portion| portions.push(portion));
+    let id = |who: u32| Owner {
+        id: u64::from(who),
+        ..Owner::single(OwnerKind::Cgroup)
+    };
     for portion in portions {
-        let [owner, payer] = [portion.pair.cause, portion.pair.payer].map(|who| {
-            owners.place_of(&Owner {
-                id: u64::from(who),
-                ..Owner::single(OwnerKind::Cgroup)
-            })
-        });
+        let [owner, payer] =
+            [portion.pair.cause, portion.pair.payer].map(|who| owners.place_of(&id(who)));
         owners.caused.push(Caused {
             owner,
             component: portion.leaf as u32,
@@ -112,6 +113,8 @@ fn observed(
             ns: portion.ns,
         });
     }
+    let place = |who| Some(owners.owners.iter().position(|own| own.is(&id(who)))? as u32);
+    owners.samples = Some(division.samples(place));
     owners
 }
 
@@ -231,53 +234,63 @@ fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
     assert_eq!(known.taken, [Some((0, BUSY_NS))]);
 }
 
-#[test]
-fn what_is_estimated_on_two_cpus_is_as_sure_as_their_time_where_their_owners_differ() {
+/// For how long a sample stands of what owner 10 caused, where each of two CPUs has a thousand charges of
+/// 400 ms in all: milliseconds.
+fn weight_ms(causes: [[u32; 2]; 2], is_estimate: bool, received: Option<u64>) -> f64 {
     let event = index_of("rx_softirq").unwrap();
-    let of_whole = |causes: [u32; 2], is_estimate, variance| {
-        let mut division = Division::default();
-        division.begin(INTERVAL_NS, 2);
-        division.set_estimate(is_estimate, variance);
-        for (cpu, cause) in causes.into_iter().enumerate() {
-            for at in 0..1_000 {
-                let cause = if at % 2 == 0 { cause } else { 10 + cpu as u32 };
-                let pair = Pair { cause, payer: 20 };
-                division.add_charge(cpu, pair, Evidence::Socket, 150_000);
-            }
-            for _ in 0..10 {
-                division.add(Attributed {
-                    cpu,
-                    event,
-                    leaf: index_of("gro").unwrap(),
-                    pair: Pair {
-                        cause: UNKNOWN,
-                        payer: 20,
-                    },
-                    found: Evidence::Unknown,
-                    is_of_window: false,
-                });
-            }
+    let mut division = Division::default();
+    division.begin(INTERVAL_NS, 2);
+    division.set_estimate(is_estimate, [UNKNOWN; 2]);
+    for (cpu, causes) in causes.into_iter().enumerate() {
+        for at in 0..1_000 {
+            let pair = Pair {
+                cause: causes[at % 2],
+                payer: 20,
+            };
+            division.add_charge(cpu, pair, Evidence::Socket, 150_000);
         }
-        let mut components = vec![None; COMPONENTS.len()];
-        components[event] = Some(vec![BUSY_NS; 2]);
-        let cost = Cost {
-            components,
-            ..Cost::NOTHING
-        };
-        let bases = division.divide(&cost, &[0, 1], |_| {});
-        let own = bases.iter().find(|own| own.component as usize == event);
-        let own = own.unwrap();
-        own.cause_ns_ms.unwrap() as f64 / own.total_ns() as f64
+    }
+    let mut components = vec![None; COMPONENTS.len()];
+    components[event] = Some(vec![BUSY_NS; 2]);
+    // Twenty samples tell the time of both CPUs.
+    let mut sample_ns_ms = vec![0; COMPONENTS.len()];
+    sample_ns_ms[event] = 2 * BUSY_NS * 20;
+    let cost = Cost {
+        components,
+        sample_ns_ms: Some(sample_ns_ms),
+        received_ns_ms: received,
+        received_shared_ns: received.map(|_| 0),
+        ..Cost::NOTHING
     };
-    let ms = |causes, is_sampled| of_whole(causes, is_sampled, None);
-    // 400 ms, of 2,000 charges or of 20 samples.
-    assert_eq!(ms([10, 11], false), 0.2);
-    assert!((ms([10, 11], true) - 20.2).abs() < 0.01);
-    assert!((ms([11, 10], true) - 0.2).abs() < 0.01, "both CPUs alike");
-    // Half of each CPU is the same owner: a fifth of the variance is between CPUs.
-    assert!((ms([12, 12], true) - 4.2).abs() < 0.01);
+    let mut ns = 0;
+    division.divide(&cost, &[0, 1], |portion| {
+        if portion.pair.cause == 10 {
+            ns += portion.ns;
+        }
+    });
+    let of_owner = |(_, figure, squares): &(usize, Of<u32>, f64)| {
+        (*figure == Of::Cause(10)).then_some(*squares)
+    };
+    let squares: f64 = division.figures().iter().filter_map(of_owner).sum();
+    squares / ns as f64 / 1e6
+}
+
+#[test]
+fn what_is_estimated_on_two_cpus_is_as_sure_as_their_time_where_an_owner_differs_between_them() {
+    // Each CPU has one owner, whose share there is certain.
+    let apart = [[10, 10], [11, 11]];
+    assert!(weight_ms(apart, false, None) < 0.01);
+    assert!((weight_ms(apart, true, None) - 20.0).abs() < 0.3);
+    // Both CPUs alike: 400 ms, of 2,000 charges.
+    let alike = [[10, 11], [11, 10]];
+    for is_estimate in [false, true] {
+        let found = weight_ms(alike, is_estimate, None);
+        assert!((found - 0.2).abs() < 0.01, "{found}");
+    }
+    // Of another owner of the same CPUs: its own difference counts, not that of all.
+    let half = weight_ms([[10, 12], [11, 12]], true, None);
+    assert!((half - 20.0 / 3.0).abs() < 0.3, "{half}");
     // A whole that is known to 5 %, as by 400 samples.
-    let variance = (20.0_f64).powi(2) * 1e6;
-    let counted = of_whole([10, 11], true, Some(variance as u64));
-    assert!((counted - 1.2).abs() < 0.01, "{counted}");
+    let counted = weight_ms(apart, true, Some(400 * 1_000_000));
+    assert!((counted - 1.0).abs() < 0.1, "{counted}");
 }

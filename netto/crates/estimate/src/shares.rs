@@ -134,13 +134,96 @@ pub struct Whole<'a> {
     pub now_ns: u64,
 }
 
+/// A row over all CPUs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Expected {
+    time: f64,
+    variance: f64,
+    /// What it was given.
+    given: f64,
+}
+
+/// How the CPUs (strata) of a whole were sampled in an interval, and what was expected of its parts.
+///
+/// A part's variance is Σ T w p (1 − p) over strata, where T is the stratum's time, w that of one of its
+/// samples, and p the part's share of it (W. G. Cochran, *Sampling Techniques*, 3rd edition, 1977,
+/// theorem 5.3 and section 5.10). Shares are those of the recent past, to which the host's add some
+/// samples: an interval's own are too few for p (1 − p), and a part's samples may all be on CPUs where
+/// each stands for little.
+#[derive(Debug, Clone, Default)]
+pub struct Design {
+    whole_ns: f64,
+    /// Time by that of a sample.
+    moment: f64,
+    rows: Vec<Expected>,
+}
+
+impl Design {
+    /// Begins an interval.
+    pub fn clear(&mut self) {
+        (self.whole_ns, self.moment) = (0.0, 0.0);
+        self.rows.clear();
+    }
+
+    fn row(&mut self, row: usize) -> &mut Expected {
+        if self.rows.len() <= row {
+            self.rows.resize(row + 1, Expected::default());
+        }
+        &mut self.rows[row]
+    }
+
+    fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
+        let own = self.row(row);
+        own.time += time_ns * share;
+        // The share of few samples says nothing of those that show something else.
+        let others = if has_past { 1.0 - share } else { 1.0 };
+        own.variance += time_ns * worth_ns * share * others;
+    }
+
+    fn of(&self, row: usize) -> Expected {
+        self.rows.get(row).copied().unwrap_or_default()
+    }
+
+    /// The variance of a row that was given this much time.
+    pub fn variance(&self, row: usize, ns: f64) -> f64 {
+        ns * self.weight_ns(row) * (1.0 - ns / self.whole_ns.max(1.0)).max(0.0)
+    }
+
+    /// What a row was given, nanoseconds.
+    pub fn given_ns(&self, row: usize) -> f64 {
+        self.of(row).given
+    }
+
+    /// Whether nothing is expected of any other row.
+    pub fn is_of(&self, row: usize) -> bool {
+        self.of(row).time >= self.whole_ns
+    }
+
+    /// The time that one sample of the whole stands for, on average.
+    pub fn whole_weight_ns(&self) -> f64 {
+        self.moment / self.whole_ns.max(1.0)
+    }
+
+    /// The time for which one of so many samples of equal weight would stand that tell as much of a part:
+    /// its variance is this × its time × the others' share.
+    pub fn weight_ns(&self, row: usize) -> f64 {
+        let Expected { time, variance, .. } = self.of(row);
+        let binomial = time * (1.0 - time / self.whole_ns.max(1.0));
+        match binomial > 1e-9 * self.whole_ns {
+            true => variance / binomial,
+            false => self.whole_weight_ns(),
+        }
+    }
+}
+
 impl Pool {
     /// Divides a whole's time among its rows: calls `hand_out` with nanoseconds that sum exactly to
-    /// it.
+    /// it. What the division rests on is added to the design.
     pub fn divide(
         &mut self,
         whole: Whole<'_>,
         host: &HostPool,
+        design: &mut Design,
         mut hand_out: impl FnMut(usize, u64),
     ) -> Basis {
         let samples: u32 = whole.counts.iter().map(|(_, count)| count).sum();
@@ -165,6 +248,11 @@ impl Pool {
             };
             weights += (member.carried_ns + member.share * missing * worth_ns).max(0.0);
         }
+        design.whole_ns += time_ns;
+        design.moment += time_ns * worth_ns;
+        for member in &self.members {
+            design.add(member.row, time_ns, worth_ns, member.share, past.is_some());
+        }
         let mut left_ns = whole.time_ns;
         for member in &mut self.members {
             let weight = (member.carried_ns + member.share * missing * worth_ns).max(0.0);
@@ -173,12 +261,14 @@ impl Pool {
                 let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
                 member.carried_ns -= part_ns as f64;
                 left_ns -= part_ns;
+                design.row(member.row).given += part_ns as f64;
                 hand_out(member.row, part_ns);
             }
         }
         if let Some(rest) = self.members.iter_mut().find(|m| m.row == whole.rest) {
             rest.carried_ns -= left_ns as f64;
         }
+        design.row(whole.rest).given += left_ns as f64;
         hand_out(whole.rest, left_ns);
         self.remember(whole, worth_ns);
         let by_samples = match (samples > 0.0, past.is_some()) {
@@ -325,11 +415,16 @@ mod tests {
             now_ns: 0,
         };
         let mut parts = [0; 2];
-        let basis = pool.divide(whole, &HostPool::default(), |row, ns| {
-            if let Some(part) = parts.get_mut(row - 1) {
-                *part += ns;
-            }
-        });
+        let basis = pool.divide(
+            whole,
+            &HostPool::default(),
+            &mut Design::default(),
+            |row, ns| {
+                if let Some(part) = parts.get_mut(row - 1) {
+                    *part += ns;
+                }
+            },
+        );
         (basis, parts)
     }
 

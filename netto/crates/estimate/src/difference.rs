@@ -18,10 +18,10 @@
 //! without a change, no component is called changed. Correlated components, such as a whole and its
 //! parts, cost no more than one; dividing the 5 % by 78 would ignore that.
 
-use metrics_common::random::SplitMix64;
 use serde::Serialize;
 
-use super::side::Cell;
+use crate::quantile::student;
+use crate::random::SplitMix64;
 
 /// Least number of blocks of each side, if there are enough intervals.
 pub const BLOCKS: usize = 32;
@@ -40,6 +40,14 @@ const CONFIDENCE: f64 = 0.975;
 /// A stronger correlation of neighbours cannot be told from a trend.
 const MOST_CORRELATED: f64 = 0.98;
 
+/// Some consecutive intervals of a side.
+pub trait Cell: Default {
+    /// The time of a row.
+    fn time(&self, row: usize) -> f64;
+    /// Adds those that follow.
+    fn add(&mut self, more: &Self);
+}
+
 /// A difference, the second side's figure minus the first's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
@@ -52,7 +60,7 @@ pub struct Difference {
 
 /// The deviations of one component on one side from its mean, block by block.
 #[derive(Debug, Clone)]
-pub(super) struct Deviations {
+pub struct Deviations {
     /// Deviation of each block, relative to the mean; they sum to 0.
     blocks: Vec<f64>,
     /// The variance of the mean.
@@ -61,18 +69,22 @@ pub(super) struct Deviations {
 
 /// The deviation of each cell from the mean of all, relative to that mean, for the ratio of a
 /// component's time to `weight`.
-fn from_mean(cells: &[Cell], row: usize, weight: fn(&Cell) -> u64) -> Vec<f64> {
+fn from_mean<C: Cell>(cells: &[C], row: usize, weight: fn(&C) -> u64) -> Vec<f64> {
     let all: f64 = cells.iter().map(|cell| weight(cell) as f64).sum();
-    let mean = cells.iter().map(|cell| cell.ns(row) as f64).sum::<f64>() / all;
-    let off = |cell: &Cell| (cell.ns(row) as f64 - mean * weight(cell) as f64) / all;
+    let mean = cells.iter().map(|cell| cell.time(row)).sum::<f64>() / all;
+    let off = |cell: &C| (cell.time(row) - mean * weight(cell) as f64) / all;
     cells.iter().map(off).collect()
 }
 
 /// Correlation of neighbouring cells in these rows, from 0 to 1: the median, because each is only
 /// known roughly.
-pub(super) fn likeness(cells: &[Cell], rows: impl Iterator<Item = usize>) -> f64 {
+pub fn likeness<C: Cell>(
+    cells: &[C],
+    rows: impl Iterator<Item = usize>,
+    weight: fn(&C) -> u64,
+) -> f64 {
     let mut all: Vec<f64> = rows
-        .filter_map(|row| correlation(&from_mean(cells, row, |cell| cell.capacity_ns)))
+        .filter_map(|row| correlation(&from_mean(cells, row, weight)))
         .collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied().unwrap_or(0.0)
@@ -80,17 +92,17 @@ pub(super) fn likeness(cells: &[Cell], rows: impl Iterator<Item = usize>) -> f64
 
 /// Groups of neighbouring cells: blocks, whose length follows from this correlation. `None` if
 /// there are too few.
-pub(super) fn blocks(cells: &[Cell], likeness: f64) -> Option<Vec<Cell>> {
+pub fn blocks<C: Cell>(cells: &[C], likeness: f64) -> Option<Vec<C>> {
     // This many cells are worth one independent cell.
     let alike = (1.0 + likeness) / (1.0 - likeness);
     let wanted = (LENGTHS * alike).round() as usize;
     let length = wanted.min(cells.len() / FEWER_BLOCKS);
     let length = length.max(cells.len() / BLOCKS).max(1);
     // An incomplete block at the end is dropped, since it would count as a full one.
-    let blocks: Vec<Cell> = cells
+    let blocks: Vec<C> = cells
         .chunks_exact(length)
         .map(|chunk| {
-            let mut sum = Cell::default();
+            let mut sum = C::default();
             chunk.iter().for_each(|cell| sum.add(cell));
             sum
         })
@@ -101,11 +113,11 @@ pub(super) fn blocks(cells: &[Cell], likeness: f64) -> Option<Vec<Cell>> {
 impl Deviations {
     /// The deviations of a component; the correlation of its neighbouring cells is at least
     /// `likeness`.
-    pub(super) fn of(
-        cells: &[Cell],
-        blocks: &[Cell],
+    pub fn of<C: Cell>(
+        cells: &[C],
+        blocks: &[C],
         row: usize,
-        weight: fn(&Cell) -> u64,
+        weight: fn(&C) -> u64,
         likeness: f64,
     ) -> Self {
         let (count, cell_count) = (blocks.len() as f64, cells.len() as f64);
@@ -162,20 +174,20 @@ fn widening(correlation: f64, length: f64, count: f64) -> f64 {
 
 /// The margin of each component's difference, nanoseconds per nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Margin {
+pub struct Margin {
     /// Standard error of the difference.
-    pub(super) error: f64,
+    pub error: f64,
     /// Half the interval's length, in standard errors.
-    pub(super) factor: f64,
+    pub factor: f64,
 }
 
 /// The standard error of a difference.
-pub(super) fn error((a, b): &(Deviations, Deviations)) -> f64 {
+pub fn error((a, b): &(Deviations, Deviations)) -> f64 {
     (a.variance + b.variance).sqrt()
 }
 
 /// The margin of each component, given both sides of all of them.
-pub(super) fn margins(sides: &[(Deviations, Deviations)]) -> Vec<Margin> {
+pub fn margins(sides: &[(Deviations, Deviations)]) -> Vec<Margin> {
     let errors: Vec<f64> = sides.iter().map(error).collect();
     let normal = furthest(sides, &errors);
     sides
@@ -221,17 +233,6 @@ fn furthest(sides: &[(Deviations, Deviations)], errors: &[f64]) -> f64 {
     furthest.get(at).copied().unwrap_or(0.0)
 }
 
-/// Converts a quantile of the normal distribution to that of Student's t distribution with the same
-/// confidence (R. A. Fisher and E. A. Cornish, 1960).
-fn student(z: f64, freedom: f64) -> f64 {
-    let n = freedom.max(3.0);
-    let z2 = z * z;
-    let first = (z2 + 1.0) / 4.0;
-    let second = ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0;
-    let third = (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0;
-    z * (1.0 + first / n + second / (n * n) + third / (n * n * n))
-}
-
 /// Draws with replacement, and counts how often each is drawn.
 fn draw(random: &mut SplitMix64, times: &mut [f64]) {
     times.fill(0.0);
@@ -244,18 +245,6 @@ fn draw(random: &mut SplitMix64, times: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn few_blocks_make_wider_intervals() {
-        // Tables of the t distribution, two-sided 95 % and 99.9 %.
-        for (z, freedom, t) in [
-            (1.959_964, 10.0, 2.228),
-            (1.959_964, 60.0, 2.000),
-            (3.290_527, 30.0, 3.646),
-        ] {
-            assert!((student(z, freedom) - t).abs() < 0.005, "{z} {freedom}");
-        }
-    }
 
     #[test]
     fn what_is_alike_beyond_a_block_widens_and_what_is_not_does_not() {

@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 
-use metrics_common::Correction;
+use crate::bias::Correction;
+use crate::figure::Figure;
+use crate::quantile::NORMAL;
 
 /// Windows that are remembered, and the weight of each relative to the next: the mean follows the
 /// load within some windows.
@@ -22,9 +24,6 @@ const EXPONENT: f64 = 0.5;
 /// The assumed standard deviation between CPUs of the factor of samples, as a ratio: idle CPUs are
 /// sampled less than others on some kernels.
 const OF_CPUS: f64 = 0.15;
-/// The two-sided 95 % quantile of the normal distribution.
-const Z: f64 = 1.96;
-
 /// The mean length of softirqs of one CPU.
 #[derive(Debug, Clone, Default)]
 pub struct MeanLength {
@@ -60,13 +59,13 @@ pub struct Softirqs {
 /// A time that is not measured itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimate {
-    /// Nanoseconds.
-    pub ns: f64,
-    /// Its variance, square nanoseconds.
+    /// Nanoseconds, as a part of the sum of many intervals: those that rest on the same windows are wrong
+    /// in the same direction. Its shared error is that of the factor of samples, on all CPUs.
+    pub figure: Figure,
+    /// The variance of this interval alone.
     pub variance: f64,
-    /// What it adds to the variance of the sum of many intervals: those that rest on the same
-    /// windows are wrong in the same direction.
-    pub of_sum: f64,
+    /// The standard deviation of an error that all intervals of this CPU share, and no other CPU.
+    pub of_cpu: f64,
 }
 
 impl MeanLength {
@@ -113,12 +112,17 @@ impl MeanLength {
         let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&off))
             / (ASSUMED_WINDOWS + (count - 1.0).max(0.0));
         let unlike = EXPONENT.powi(2) * apart / all;
-        let ns = length_ns * number as f64;
+        let value = length_ns * number as f64;
         let intervals = sum(&|own| own.intervals) / count;
+        let square = value * value;
         Some(Estimate {
-            ns,
-            variance: ns * ns * (between * squares / (all * all) + unlike),
-            of_sum: ns * ns * (between + unlike) * intervals,
+            figure: Figure {
+                value,
+                variance: square * (between + unlike) * intervals,
+                ..Figure::default()
+            },
+            variance: square * (between * squares / (all * all) + unlike),
+            of_cpu: 0.0,
         })
     }
 }
@@ -132,23 +136,56 @@ impl Estimate {
         let Some(factor) = factor.filter(|_| self.variance > 0.0) else {
             return self;
         };
-        let of_factor = (factor.error_ratio / Z).powi(2) + OF_CPUS.powi(2);
-        let by_samples = self.ns * worth_ns + self.ns * self.ns * of_factor;
+        let ns = self.figure.value;
+        let of_factor = ns * factor.error_ratio / NORMAL;
+        let of_cpu = ns * OF_CPUS;
+        let of_count = ns * worth_ns;
+        let by_samples = of_count + of_factor.powi(2) + of_cpu.powi(2);
         let own = by_samples / (by_samples + self.variance);
-        let of_both = |own_value: f64, other: f64, power: i32| {
-            own.powi(power) * own_value + (1.0 - own).powi(power) * other
-        };
+        let other = 1.0 - own;
+        let of_both =
+            |own_value: f64, by_samples: f64| own.powi(2) * own_value + other.powi(2) * by_samples;
+        let sampled_ns = other * f64::from(samples) * worth_ns;
         Estimate {
-            ns: of_both(self.ns, f64::from(samples) * worth_ns, 1),
-            variance: of_both(self.variance, by_samples, 2),
-            of_sum: of_both(self.of_sum, by_samples, 2),
+            figure: Figure {
+                value: own * ns + sampled_ns,
+                variance: of_both(self.figure.variance, of_count),
+                // One factor, whatever the interval.
+                shared: sampled_ns * factor.error_ratio / NORMAL,
+                ..Figure::default()
+            },
+            variance: of_both(self.variance, by_samples),
+            of_cpu: sampled_ns * OF_CPUS,
+        }
+    }
+}
+
+/// Sums the times of an interval over CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OfCpus {
+    figure: Figure,
+    squares: f64,
+}
+
+impl OfCpus {
+    /// Adds a CPU.
+    pub fn add(&mut self, estimate: Estimate) {
+        self.figure += estimate.figure;
+        self.squares += estimate.of_cpu * estimate.of_cpu;
+    }
+
+    /// The time of all CPUs; what CPUs do not share with each other, intervals do.
+    pub fn figure(self) -> Figure {
+        Figure {
+            shared: self.figure.shared.hypot(self.squares.sqrt()),
+            ..self.figure
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::random::SplitMix64;
+    use crate::random::SplitMix64;
 
     use super::*;
 
@@ -196,8 +233,8 @@ mod tests {
                 };
                 found = found.with_samples(taken.round() as u32, worth_ns, Some(factor));
             }
-            sums[0] += found.ns;
-            sums[1] += found.of_sum;
+            sums[0] += found.figure.value;
+            sums[1] += found.figure.variance;
             sums[2] += truth;
         }
         [sums[0], sums[1].sqrt(), sums[2]]
@@ -222,7 +259,7 @@ mod tests {
                 mean_ns: 1_500.0,
             };
             let [found, deviation, truth] = minute(&mut load, number, samples);
-            held += u32::from((found - truth).abs() <= Z * deviation);
+            held += u32::from((found - truth).abs() <= NORMAL * deviation);
             error += (found / truth - 1.0) / 400.0;
         }
         (held, error)
@@ -252,7 +289,10 @@ mod tests {
         };
         let both = alone.with_samples(1_500, 1_000.0, Some(factor));
         assert!(both.variance < 0.3 * alone.variance);
-        assert!((both.ns / alone.ns - 1.0).abs() < 1e-9, "they agree");
+        assert!(
+            (both.figure.value / alone.figure.value - 1.0).abs() < 1e-9,
+            "they agree"
+        );
         assert_eq!(alone.with_samples(0, 1_000.0, None), alone);
     }
 
@@ -278,14 +318,14 @@ mod tests {
                     .unwrap();
                 // At first, the other load is unknown.
                 if interval >= 120 {
-                    sums[0] += found.ns;
-                    sums[1] += found.of_sum;
+                    sums[0] += found.figure.value;
+                    sums[1] += found.figure.variance;
                     sums[2] += others_ns * (number - timed) as f64;
                 }
             }
             let [found, variance, truth] = sums;
             assert!((found / truth - 1.0).abs() < 0.15, "{found} of {truth}");
-            held += u32::from((found - truth).abs() <= Z * variance.sqrt());
+            held += u32::from((found - truth).abs() <= NORMAL * variance.sqrt());
         }
         assert!(held >= 184, "{held} of 200");
     }
@@ -298,15 +338,18 @@ mod tests {
             ended.last().flatten().unwrap()
         };
         let calm = after(30, 2_000, 1e6);
-        assert!((calm.ns - 1e6).abs() < 1.0);
+        assert!((calm.figure.value - 1e6).abs() < 1.0);
         let changing = after(3, 2_000, 4e6);
-        assert!(changing.ns > 2.5e6 && changing.ns < 4e6, "{changing:?}");
-        let doubt = |own: Estimate| own.of_sum.sqrt() / own.ns;
+        assert!(
+            changing.figure.value > 2.5e6 && changing.figure.value < 4e6,
+            "{changing:?}"
+        );
+        let doubt = |own: Estimate| own.figure.variance.sqrt() / own.figure.value;
         assert!(doubt(changing) > 2.0 * doubt(calm));
-        assert!((after(10, 2_000, 4e6).ns / 4e6 - 1.0).abs() < 0.03);
+        assert!((after(10, 2_000, 4e6).figure.value / 4e6 - 1.0).abs() < 0.03);
         // At once, if there are more of them.
         let more = after(1, 20_000, 1e6);
-        assert!((more.ns / 19e6 - 1.0).abs() < 0.1, "{more:?}");
+        assert!((more.figure.value / 19e6 - 1.0).abs() < 0.1, "{more:?}");
     }
 
     #[test]
@@ -314,11 +357,14 @@ mod tests {
         let mut length = MeanLength::default();
         assert_eq!(length.end_interval(softirqs(5, 0, 0.0)), None);
         let first = length.end_interval(softirqs(15, 10, 20_000.0)).unwrap();
-        assert_eq!(first.ns, 10_000.0);
+        assert_eq!(first.figure.value, 10_000.0);
         let next = length.end_interval(softirqs(15, 0, 0.0)).unwrap();
-        assert_eq!(next.ns, 30_000.0);
+        assert_eq!(next.figure.value, 30_000.0);
         let more = length.end_interval(softirqs(60, 0, 0.0)).unwrap();
-        assert!(more.variance / more.ns.powi(2) > 2.0 * next.variance / next.ns.powi(2));
+        assert!(
+            more.variance / more.figure.value.powi(2)
+                > 2.0 * next.variance / next.figure.value.powi(2)
+        );
         let none = length.end_interval(softirqs(0, 0, 0.0)).unwrap();
         assert_eq!(none, Estimate::default());
     }

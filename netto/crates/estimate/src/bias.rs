@@ -11,7 +11,19 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use metrics_common::Correction;
+use serde::{Deserialize, Serialize};
+
+use crate::quantile::{NORMAL, student};
+
+/// The factor applied to time that was found by samples alone: samples miss a part of it, which was
+/// measured while it was timed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Correction {
+    /// Time by the clock, relative to sampled time.
+    pub ratio: f64,
+    /// Its relative error (95 %).
+    pub error_ratio: f64,
+}
 
 /// Softirq samples that must have been due, and taken, until the ratio is known.
 const ENOUGH_DUE: f64 = 100.0;
@@ -29,9 +41,6 @@ const ASSUMED_MOMENTS: f64 = 8.0;
 /// and so seldom meet softirqs of packets that wake it.
 const OF_PERF: RangeInclusive<f64> = 0.8..=1.6;
 const OF_TICKS: RangeInclusive<f64> = 0.5..=10.0;
-/// The two-sided 95 % quantile of the normal distribution.
-const Z: f64 = 1.96;
-
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bias {
@@ -111,23 +120,24 @@ impl Bias {
         let between = (ASSUMED_MOMENTS * ASSUMED.powi(2) + number * seen) / freedom;
         let known = sum(&|own| weight(own, between));
         let mean_off = sum(&|own| weight(own, between) * off(own)) / known;
-        // The quantile of Student's distribution, to the first order.
-        let quantile = Z * (1.0 + (Z * Z + 1.0) / (4.0 * freedom));
-        let error_ratio = quantile * (between + 1.0 / known).sqrt();
+        let error_ratio = student(NORMAL, freedom) * (between + 1.0 / known).sqrt();
         let found = 1.0 / (plain * (1.0 + mean_off)).max(1e-9);
         let possible = if self.is_of_ticks { OF_TICKS } else { OF_PERF };
         let ratio = found.clamp(*possible.start(), *possible.end());
         Some(Correction {
             ratio,
-            // What was found is in the interval even if it is not taken for possible.
-            error_ratio: error_ratio.max(found * (1.0 + error_ratio) / ratio - 1.0),
+            // What was found is in the interval even if it is not taken for possible: too much or too
+            // little.
+            error_ratio: error_ratio
+                .max(found * (1.0 + error_ratio) / ratio - 1.0)
+                .max(1.0 - found * (1.0 - error_ratio) / ratio),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::random::SplitMix64;
+    use crate::random::SplitMix64;
 
     use super::*;
 

@@ -1,0 +1,193 @@
+//! By how much more windows of observations differ than independent observations would: the *design
+//! effect* of clusters (L. Kish, *Survey Sampling*, 1965, section 8.2). Observations of one window show the
+//! same packets. It is learnt from the shares in successive windows, so that a load that changes slowly
+//! does not count as uncertainty.
+
+use rustc_hash::FxHashMap;
+
+/// Number of windows after which one counts half.
+const WINDOWS: f64 = 60.0;
+/// Pairs of windows that the assumption of independent samples counts as.
+const PRIOR: f64 = 1.0;
+/// Least variance of an owner's share that tells anything (a share of 5 %).
+const LEAST_VARIANCE: f64 = 0.05 * 0.95;
+/// Most owners kept, each on each of its CPUs; above that, those without samples in the last window are
+/// forgotten.
+const MOST: usize = 4_096;
+
+/// Weights, of which few may count more than all others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mass {
+    sum: f64,
+    squares: f64,
+}
+
+impl Mass {
+    /// Adds an observation.
+    pub fn add(&mut self, weight: f64) {
+        self.sum += weight;
+        self.squares += weight * weight;
+    }
+
+    /// Adds so many observations of equal weight.
+    pub fn add_equal(&mut self, weight: f64, number: f64) {
+        self.sum += weight * number;
+        self.squares += weight * weight * number;
+    }
+
+    /// Leaves this part of it.
+    pub fn fade(&mut self, left: f64) {
+        self.sum *= left;
+        self.squares *= left;
+    }
+
+    /// The mean weight of what they sum to; 0 without any.
+    pub fn mean(self) -> f64 {
+        self.squares / self.sum.max(f64::MIN_POSITIVE)
+    }
+
+    /// The number of equal weights that tell as much: the effective sample size (L. Kish, *Survey
+    /// Sampling*, 1965, section 11.7).
+    pub fn number(self) -> f64 {
+        self.sum * self.sum / self.squares.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// For how much time one observation stands by which a CPU's time is divided. Each interval is divided by its
+/// own observations, few or many, and without any by earlier ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Weights {
+    /// Observations of the interval.
+    now: Mass,
+    /// Decayed: time, that of intervals with observations, and the sum of the squares of their weights.
+    time: f64,
+    covered: f64,
+    squares: f64,
+}
+
+impl Weights {
+    /// Adds an observation of the interval.
+    pub fn add(&mut self, weight: f64) {
+        self.now.add(weight);
+    }
+
+    /// Ends an interval with this time; this part is left of what was before.
+    pub fn end(&mut self, time: f64, left: f64) {
+        self.time = self.time * left + time;
+        (self.covered, self.squares) = (self.covered * left, self.squares * left);
+        if self.now.sum > 0.0 {
+            self.covered += time;
+            self.squares += time * time / self.now.number();
+        }
+        self.now = Mass::default();
+    }
+
+    /// The time that was divided.
+    pub fn time(&self) -> f64 {
+        self.time
+    }
+
+    /// The number of observations of equal weight that tell as much as those by which it was divided.
+    pub fn number(&self) -> f64 {
+        self.covered * self.covered / self.squares.max(f64::MIN_POSITIVE)
+    }
+
+    /// See the head of this type.
+    pub fn worth(&self) -> f64 {
+        match self.covered > 0.0 {
+            true => self.time * self.squares / (self.covered * self.covered),
+            false => self.time,
+        }
+    }
+}
+
+/// What is observed of one of many on a CPU (stratum), or of all there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Watched {
+    now: Mass,
+    last: Mass,
+    /// Decayed weight of observations.
+    sum: f64,
+}
+
+impl Watched {
+    fn end(&mut self, left: f64) {
+        self.sum = self.sum * left + self.now.sum;
+        self.last = std::mem::take(&mut self.now);
+    }
+}
+
+/// Decayed sum of squared differences between successive windows, in units of their variance if
+/// observations were independent, and the number of these.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excess {
+    sum: f64,
+    pairs: f64,
+}
+
+/// The design effect of one side, causes or payers.
+#[derive(Debug, Clone, Default)]
+pub struct Clusters {
+    /// By CPU, and by CPU and owner: what differs between CPUs is no cluster.
+    cpus: FxHashMap<usize, Watched>,
+    owners: FxHashMap<(usize, u32), Watched>,
+    excess: Excess,
+}
+
+impl Clusters {
+    /// Adds an observation of the window on this CPU.
+    pub fn add(&mut self, cpu: usize, who: u32, weight: f64) {
+        self.owners.entry((cpu, who)).or_default().now.add(weight);
+        self.cpus.entry(cpu).or_default().now.add(weight);
+    }
+
+    /// Ends a window; on a CPU without observations there was none.
+    pub fn end(&mut self) {
+        let left = 0.5_f64.powf(1.0 / WINDOWS);
+        let Clusters {
+            cpus,
+            owners,
+            excess,
+        } = self;
+        (excess.sum, excess.pairs) = (excess.sum * left, excess.pairs * left);
+        for ((cpu, _), own) in owners.iter_mut() {
+            let Some(all) = cpus.get(cpu).filter(|all| all.now.sum > 0.0) else {
+                continue;
+            };
+            let share = (own.sum * left + own.now.sum) / (all.sum * left + all.now.sum);
+            let variance = share * (1.0 - share);
+            if all.last.sum > 0.0 && variance >= LEAST_VARIANCE {
+                let [now, last] = [all.now, all.last].map(Mass::number);
+                let difference = own.now.sum / all.now.sum - own.last.sum / all.last.sum;
+                // Harmonic: the variance of the difference of two shares is p (1 - p) / weight.
+                excess.sum += difference * difference * now * last / (now + last) / variance;
+                excess.pairs += 1.0;
+            }
+            own.end(left);
+        }
+        for all in cpus.values_mut().filter(|all| all.now.sum > 0.0) {
+            all.end(left);
+        }
+        if owners.len() > MOST {
+            owners.retain(|_, own| own.last.sum > 0.0);
+        }
+    }
+
+    /// By how much windows differ more than independent observations, on average over owners: at least 1.
+    pub fn effect(&self) -> f64 {
+        let effect = (self.excess.sum + PRIOR) / (self.excess.pairs + PRIOR);
+        effect.max(1.0)
+    }
+
+    /// Renumbers owners by `renamed`.
+    pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
+        for ((cpu, who), own) in std::mem::take(&mut self.owners) {
+            let known = self.owners.entry((cpu, renamed(who))).or_default();
+            for (known, more) in [(&mut known.now, own.now), (&mut known.last, own.last)] {
+                known.sum += more.sum;
+                known.squares += more.squares;
+            }
+            known.sum += own.sum;
+        }
+    }
+}

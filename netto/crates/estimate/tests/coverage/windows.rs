@@ -1,0 +1,181 @@
+//! What is measured in windows only: counts, and the length of softirqs.
+
+use netto_estimate::Figure;
+use netto_estimate::proportion::wilson;
+use netto_estimate::windowed_counts::WindowedCounts;
+
+use crate::before;
+use crate::random::Random;
+use crate::trial::{Run, Trial};
+
+const MS: u64 = 1_000_000;
+/// Length of a window, milliseconds; there is one in each second, in the first of two intervals.
+const WINDOW: usize = 15;
+
+/// How events come.
+#[derive(Clone, Copy, Debug)]
+enum Events {
+    /// In bursts of 5 to 400 ms, of 0, 40 or 80 a millisecond.
+    Bursts,
+    /// Independently, so many in a second.
+    Poisson(f64),
+    /// Evenly, so many in a millisecond.
+    Paced(u64),
+    /// Independently, ten times as many in turns of 5 to 15 s.
+    Alternating,
+    /// Seldom: a burst of a hundred in three seconds on average.
+    Seldom,
+}
+
+const ALL: [(Events, &str); 7] = [
+    (Events::Bursts, "bursts of 5 to 400 ms"),
+    (Events::Poisson(10_000.0), "10,000/s, independent"),
+    (Events::Poisson(300.0), "300/s, independent"),
+    (Events::Poisson(5.0), "5/s, independent"),
+    (Events::Paced(10), "10,000/s, paced"),
+    (
+        Events::Alternating,
+        "1,000 and 10,000/s, in turns of 5 to 15 s",
+    ),
+    (Events::Seldom, "100 at once, every 3 s on average"),
+];
+
+/// Events in each millisecond.
+fn load(events: Events, random: &mut Random, length: usize) -> Vec<u64> {
+    let mut load = Vec::with_capacity(length);
+    while load.len() < length {
+        match events {
+            Events::Bursts => {
+                let lasts = random.between(5.0, 400.0) as usize;
+                let rate = random.between(0.0, 3.0).floor() * 40.0;
+                load.extend((0..lasts).map(|_| u64::from(random.poisson(rate))));
+            }
+            Events::Poisson(rate) => load.push(u64::from(random.poisson(rate / 1e3))),
+            Events::Paced(number) => load.push(number),
+            Events::Alternating => {
+                for rate in [1.0, 10.0] {
+                    let lasts = random.between(5_000.0, 15_000.0) as usize;
+                    load.extend((0..lasts).map(|_| u64::from(random.poisson(rate))));
+                }
+            }
+            Events::Seldom => load.push(100 * u64::from(random.poisson(1.0 / 3_000.0))),
+        }
+    }
+    load.truncate(length);
+    load
+}
+
+/// Counts over so many windows.
+pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
+    let warm = 30;
+    let trial = |(events, scene): (Events, &str)| {
+        let mut trial = Trial::new("windowed count", format!("{scene}, {windows} windows"));
+        // Events are taken to come at least by chance, and a step of the load as any difference.
+        trial.allowance = matches!(events, Events::Paced(_) | Events::Alternating);
+        trial.is_limit = matches!(events, Events::Seldom);
+        for seed in 0..runs {
+            let mut random = Random::new(seed as u64);
+            let load = load(events, &mut random, (warm + windows) * 1_000);
+            let mut counts = WindowedCounts::default();
+            let mut before = before::WindowedCounts::default();
+            let mut sum = Figure::default();
+            let (mut freedom, mut truth) = (0.0, 0);
+            for (number, second) in load.chunks(1_000).enumerate() {
+                if number == warm {
+                    (sum, freedom, truth) = (Figure::default(), 0.0, 0);
+                    (before.value, before.of_sum) = (0.0, 0.0);
+                }
+                truth += second.iter().sum::<u64>();
+                let from = random.between(0.0, (500 - WINDOW) as f64) as usize;
+                let met = second[from..from + WINDOW].iter().sum::<u64>();
+                for (met, ns) in [(met, WINDOW as u64 * MS), (0, 0)] {
+                    let found = counts.part(&[met], ns, 500 * MS);
+                    sum += found.events.unwrap();
+                    let of_first = if freedom == 0.0 {
+                        found.freedom_before
+                    } else {
+                        0.0
+                    };
+                    freedom += of_first + found.freedom;
+                    let counted = (ns > 0).then_some((met as u32, WINDOW as f64));
+                    before.interval(counted, 500.0);
+                }
+            }
+            sum.square_by_freedom = sum.variance * sum.variance / freedom;
+            let grain = 1_000.0 / WINDOW as f64;
+            trial.runs.push(Run {
+                value: sum.value,
+                truth: truth as f64,
+                bounds: Some(sum.of_clusters(grain)),
+                before: before.bounds(),
+                expected: if windows < 8 {
+                    0.0
+                } else {
+                    truth as f64 / grain
+                },
+            });
+        }
+        trial
+    };
+    ALL.into_iter().map(trial).collect()
+}
+
+/// Quantiles of latencies that are measured in windows: those of a burst are alike.
+pub fn quantiles(windows: usize, runs: usize) -> Vec<Trial> {
+    let trial = |share: f64| {
+        let scene = format!(
+            "p{} of bursts of 5 to 400 ms, {windows} windows",
+            100.0 * share
+        );
+        let mut trial = Trial::new("latency quantile", scene);
+        // A window counts as one observation, however many packets it has.
+        trial.allowance = true;
+        for seed in 0..runs {
+            let mut random = Random::new(seed as u64);
+            // Packets of each millisecond, and their latency.
+            let mut load: Vec<(f64, f64)> = Vec::new();
+            while load.len() < windows * 1_000 {
+                let lasts = random.between(5.0, 400.0) as usize;
+                let (packets, level) = (random.between(1.0, 80.0), random.normal());
+                load.extend((0..lasts).map(|_| (packets, (level + 0.3 * random.normal()).exp())));
+            }
+            load.truncate(windows * 1_000);
+            let mut met = Vec::new();
+            for second in load.chunks(1_000) {
+                let from = random.between(0.0, (1_000 - WINDOW) as f64) as usize;
+                met.extend(&second[from..from + WINDOW]);
+            }
+            let sorted = |mut packets: Vec<(f64, f64)>| {
+                packets.sort_by(|a, b| a.1.total_cmp(&b.1));
+                packets
+            };
+            let (all, met) = (sorted(load), sorted(met));
+            let (low, high) = wilson(share, windows as f64);
+            let bounds = (quantile(&met, low), quantile(&met, high));
+            trial.runs.push(Run {
+                value: quantile(&met, share),
+                truth: quantile(&all, share),
+                bounds: Some(bounds),
+                before: None,
+                expected: windows as f64,
+            });
+        }
+        trial
+    };
+    [0.5, 0.9, 0.99].map(trial).to_vec()
+}
+
+/// The latency up to which this share of packets lies; they are sorted.
+fn quantile(packets: &[(f64, f64)], share: f64) -> f64 {
+    if share >= 1.0 {
+        return f64::INFINITY;
+    }
+    let mut left = share * packets.iter().map(|(packets, _)| packets).sum::<f64>();
+    for (packets, latency) in packets {
+        left -= packets;
+        if left < 0.0 {
+            return *latency;
+        }
+    }
+    packets.last().map_or(0.0, |(_, latency)| *latency)
+}
