@@ -56,7 +56,8 @@ impl Sums for Snapshot {
 }
 
 /// Why a part of a log that an older netto has written has no intervals.
-pub const UNWEIGHTED: &str = "written by a netto that did not record for how much time samples stand";
+pub const UNWEIGHTED: &str =
+    "written by a netto that did not record for how much time samples stand";
 
 /// The largest share of a softirq that sampling without probes attributes to others: its first
 /// and last instructions look like those of the interrupted code.
@@ -99,15 +100,25 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
     let figure = |row: usize| -> Option<Figure> {
         let value = sums.total_ns(row)? as f64;
         let variance = sums.sample_ns_ms(row)? as f64 * NS_PER_MS;
-        Some(Figure { value, variance, ..Figure::default() })
+        Some(Figure {
+            value,
+            variance,
+            ..Figure::default()
+        })
     };
     let (low, high) = match described.kind {
         KindName::Sampled | KindName::Remainder => {
             let whole = row_of(info, described.parent.as_deref()?)?;
             if let Some(received) = received(info, sums, whole) {
-                let whole = Figure { value: sums.total_ns(whole)? as f64, ..received };
+                let whole = Figure {
+                    value: sums.total_ns(whole)? as f64,
+                    ..received
+                };
                 let of_whole = ratio(own_ns, whole.value as u64) * whole.deviation();
-                let own = Figure { shared: of_whole, ..figure(component)? };
+                let own = Figure {
+                    shared: of_whole,
+                    ..figure(component)?
+                };
                 own.part_of(&figure(row_of(info, described.parent.as_deref()?)?)?)
             } else if is_sampled(&info.components[whole]) {
                 // What no sample shows is the remainder's.
@@ -125,7 +136,11 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
         }
         KindName::Timed if received(info, sums, component).is_some() => {
             let received = received(info, sums, component)?;
-            Figure { value: own_ns as f64, ..received }.clustered()
+            Figure {
+                value: own_ns as f64,
+                ..received
+            }
+            .clustered()
         }
         KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>
@@ -167,7 +182,10 @@ fn sampled(info: &Info, sums: &impl Sums, row: usize, own: Figure) -> Option<(f6
     };
     let correction = sums.softirq_correction();
     let error = correction.map_or(0.0, |_| unseen(info, correction, row));
-    let own = Figure { shared: own.value * error / NORMAL, ..own };
+    let own = Figure {
+        shared: own.value * error / NORMAL,
+        ..own
+    };
     let (low, high) = own.part_of(&Figure::weighted(capacity_ns, period_ns));
     let step = in_step(info, correction, row);
     Some((low * (1.0 - step), high * (1.0 + step)))

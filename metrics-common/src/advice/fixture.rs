@@ -3,8 +3,8 @@
 
 use crate::component::{COMPONENTS, children, index_of};
 use crate::sections::{
-    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Samples, Sections, Setup, SocketMemory,
-    SoftnetCount, Traffic, WorkCount,
+    InterfaceSetup, Interruption, OwnerBasis, ProtocolCount, Samples, Sections, Setup,
+    SocketMemory, SoftnetCount, Traffic, WorkCount,
 };
 use crate::{
     Cost, CostliestCpu, CpuModes, Interface, InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart,

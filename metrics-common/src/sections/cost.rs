@@ -223,7 +223,10 @@ impl Section for Cost {
             softirq_correction: self.softirq_correction,
             received_ns_ms: self.received_ns_ms,
             received_shared_ns: self.received_shared_ns,
-            sample_ns_ms: self.sample_ns_ms.as_deref().map(|row| packed::pack([Some(row)].into_iter())),
+            sample_ns_ms: self
+                .sample_ns_ms
+                .as_deref()
+                .map(|row| packed::pack([Some(row)].into_iter())),
             fewest_due: self.fewest_due,
         }
     }
@@ -237,7 +240,9 @@ impl Section for Cost {
         };
         let components: Rows<u64> = packed::unpack(&wire.components, cpus)?;
         let sample_ns_ms = match wire.sample_ns_ms {
-            Some(row) => packed::unpack(&row, components.len())?.pop().ok_or(Damaged)?,
+            Some(row) => packed::unpack(&row, components.len())?
+                .pop()
+                .ok_or(Damaged)?,
             None => None,
         };
         let cost = Cost {

@@ -35,7 +35,11 @@ pub struct Variance {
 impl Estimated {
     /// The 95 % interval of all that was counted; `None` if it is unknown.
     pub fn interval(&self) -> Option<Bounds> {
-        let Variance { events2, freedom, weight } = self.variance?;
+        let Variance {
+            events2,
+            freedom,
+            weight,
+        } = self.variance?;
         let freedom = freedom.iter().sum::<u64>() as f64 / 100.0;
         let variance = events2 as f64;
         let figure = Figure {
@@ -76,14 +80,20 @@ impl Estimated {
         sum.events = sum.events.saturating_add(later.events);
         sum.variance = match is_first {
             true => later.variance,
-            false => sum.variance.zip(later.variance).map(|(sum, more)| sum.and(more)),
+            false => sum
+                .variance
+                .zip(later.variance)
+                .map(|(sum, more)| sum.and(more)),
         };
     }
 
     pub(super) fn to_wire(own: Option<&Self>) -> Option<Wire> {
         own.map(|own| {
-            let Variance { events2, freedom: [before, added], weight } =
-                own.variance.unwrap_or_default();
+            let Variance {
+                events2,
+                freedom: [before, added],
+                weight,
+            } = own.variance.unwrap_or_default();
             let mut wire = vec![own.ns, own.counted_ns, own.events];
             if own.variance.is_some() {
                 wire.extend([events2, before, added, weight]);
@@ -195,7 +205,10 @@ mod tests {
             of(0, 0).sentence("Packets"),
             "Packets are estimated: they were counted for 2.0 % of the time, at most 5 in all."
         );
-        let unknown = Estimated { variance: None, ..of(7, 9) };
+        let unknown = Estimated {
+            variance: None,
+            ..of(7, 9)
+        };
         assert_eq!(unknown.interval(), None);
         let mut sum = Some(of(7, 9));
         Estimated::add(&mut sum, Some(&unknown));

@@ -25,7 +25,6 @@ mod section;
 pub use advice::{InterfaceSetup, MOST_INTERRUPTS, MOST_SETUPS, SocketMemory};
 pub use columns::{Columns, Rows};
 pub use cost::{SplitBasis, sum_of_known};
-pub use netto_estimate::Correction;
 pub use drops::{DropPlace, MOST_PLACES};
 pub use estimated::{Estimable, Estimated, Variance};
 pub use flows::{
@@ -40,10 +39,12 @@ pub use health::{
 pub use intruders::{Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
+pub use netto_estimate::Correction;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
     Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_FLOWS_OF_OWNER,
-    MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, SampledFigure, Samples, event_of, is_softirq,
+    MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, SampledFigure, Samples, event_of,
+    is_softirq,
 };
 pub use power::ZonePower;
 pub use programs::{

@@ -303,7 +303,12 @@ impl Section for Programs {
         if causes.len() != rows.len() || !causes.iter().flatten().all(Causes::is_bounded) {
             return Err(Damaged);
         }
-        let programs = wire.programs.into_iter().zip(rows).zip(causes).zip(variances_ns_ms);
+        let programs = wire
+            .programs
+            .into_iter()
+            .zip(rows)
+            .zip(causes)
+            .zip(variances_ns_ms);
         Ok(Programs {
             programs: programs
                 .map(|(((about, cpu_ns), causes), variance_ns_ms)| Program {

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use netto_estimate::proportion::wilson;
 use metrics_common::{Info, Snapshot};
+use netto_estimate::proportion::wilson;
 
 use crate::follow::Followed;
 use crate::lab::Network;

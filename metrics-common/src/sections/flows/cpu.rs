@@ -110,8 +110,8 @@ mod tests {
         // Four times as many: half as wide.
         let more = [evidence; 4].map(Some).into_iter();
         let more = more.reduce(Evidence::sum).flatten().unwrap();
-        let ratio =
-            more.margin_ns(2 * evidence.ns).unwrap() as f64 / evidence.margin_ns(evidence.ns / 2).unwrap() as f64;
+        let ratio = more.margin_ns(2 * evidence.ns).unwrap() as f64
+            / evidence.margin_ns(evidence.ns / 2).unwrap() as f64;
         assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
         assert_eq!(Evidence::default().margin_ns(0), None);
     }

@@ -8,7 +8,8 @@ use netto_estimate::figure::sum_of_bounds;
 use serde::Serialize;
 
 use super::{
-    Interruption, Owner, OwnerBasis, OwnerKind, Owners, SampledFigure, Samples, event_of, is_softirq,
+    Interruption, Owner, OwnerBasis, OwnerKind, Owners, SampledFigure, Samples, event_of,
+    is_softirq,
 };
 use crate::confidence::{NS_PER_MS, rounded};
 
@@ -46,7 +47,11 @@ pub struct Intervals {
 
 /// Time with so many nanoseconds × milliseconds.
 pub(super) fn figure(ns: f64, ns_ms: u64) -> Figure {
-    Figure { value: ns, variance: ns_ms as f64 * NS_PER_MS, ..Figure::default() }
+    Figure {
+        value: ns,
+        variance: ns_ms as f64 * NS_PER_MS,
+        ..Figure::default()
+    }
 }
 
 /// Softirq time, of which what owners took from each other is a part; `None` if it is not recorded for how
@@ -61,7 +66,10 @@ fn whole(owners: &Owners) -> Option<Figure> {
         })
         .sum();
     let taken_ns = owners.taken.iter().map(|taken| taken.ns as f64).sum();
-    Some(Figure::weighted(taken_ns, of_events?.weight().unwrap_or(f64::INFINITY)))
+    Some(Figure::weighted(
+        taken_ns,
+        of_events?.weight().unwrap_or(f64::INFINITY),
+    ))
 }
 
 /// What an event's time was caused by.

@@ -102,7 +102,6 @@ impl Samples {
         };
         Samples::of(self.0.iter().filter_map(rename).collect())
     }
-
 }
 
 impl Owners {
@@ -118,6 +117,8 @@ impl Owners {
             true => Some(Samples::default()),
             false => self.samples.take(),
         };
-        self.samples = own.zip(more).map(|(own, more)| Samples::of([own.0, more.0].concat()));
+        self.samples = own
+            .zip(more)
+            .map(|(own, more)| Samples::of([own.0, more.0].concat()));
     }
 }

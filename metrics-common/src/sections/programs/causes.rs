@@ -87,8 +87,8 @@ impl Causes {
             self.add(&more.owner, more.ns);
         }
         self.keep_largest();
-        self.sample_ns_ms = (self.sample_ns_ms.zip(later.sample_ns_ms))
-            .map(|(sum, more)| sum.saturating_add(more));
+        self.sample_ns_ms =
+            (self.sample_ns_ms.zip(later.sample_ns_ms)).map(|(sum, more)| sum.saturating_add(more));
     }
 
     /// Time of an interval without owners.
@@ -194,7 +194,10 @@ mod tests {
         let (low, high) = found[0].interval_ns.unwrap();
         let expected = netto_estimate::proportion::wilson(0.75, 100.0);
         assert!(low.abs_diff((expected.0 * 1e8) as u64) <= 1, "{low}");
-        assert!(high.abs_diff((expected.1 * 1e8).ceil() as u64) <= 1, "{high}");
+        assert!(
+            high.abs_diff((expected.1 * 1e8).ceil() as u64) <= 1,
+            "{high}"
+        );
         assert!((0.05..0.15).contains(&found[0].margin_ratio().unwrap()));
     }
 

@@ -1,7 +1,7 @@
 //! How often the intervals of each published kind have the truth, and how wide they are, on simulated
 //! hosts whose truth is known. docs/ACCURACY.md has the table of the whole.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod before;
 mod differences;
