@@ -53,7 +53,7 @@ const ESTIMATED: Estimated = Estimated {
     variance: Some(Variance {
         events2: 1,
         freedom: [1_000, 67],
-        weight: 10_000,
+        weight: 1_000,
     }),
 };
 
