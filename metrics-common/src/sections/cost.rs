@@ -199,6 +199,10 @@ pub(crate) static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
         .collect()
 });
 
+/// A square millisecond, in nanoseconds × milliseconds: the square of the time for which a sample stands
+/// at the highest rate.
+const SQUARE_MS: u64 = 1_000_000;
+
 impl Section for Cost {
     type Wire = CostWire;
 
@@ -285,6 +289,9 @@ impl Section for Cost {
             }
         }
         carry.round_rows("entries", &mut self.entries, 1);
+        let mut samples = [self.sample_ns_ms.take()];
+        carry.round_rows("sample_ns_ms", &mut samples, SQUARE_MS);
+        [self.sample_ns_ms] = samples;
         if let Some(row) = self.ksoftirqd_rx_ns.take() {
             let mut rows = vec![Some(row)];
             carry.round_rows("ksoftirqd_rx", &mut rows, TIME_UNIT_NS);
