@@ -115,6 +115,10 @@ mod tests {
         // 30 stacks of the 1000 that two CPUs could have had.
         fixture::cost(&mut snapshot).components[index] = Some(vec![30_000_000, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![30, 0]);
+        let sample_ns_ms = |snapshot: &mut Snapshot, ns_ms| {
+            fixture::cost(snapshot).sample_ns_ms.as_mut().unwrap()[index] = ns_ms;
+        };
+        sample_ns_ms(&mut snapshot, 30_000_000);
         let said = |info: &Info, snapshot: &Snapshot, basis| {
             interval(info, snapshot, "connections", basis)
         };
@@ -125,6 +129,7 @@ mod tests {
         // With no stacks, the upper bound is about four.
         fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);
+        sample_ns_ms(&mut snapshot, 0);
         let text = said(&info, &snapshot, Basis::Host).unwrap();
         let most = text
             .strip_prefix("0–")

@@ -266,6 +266,7 @@ mod tests {
         // Where only a part was sampled, each says how far it may be off; without time no column.
         flows.one_in = 10;
         flows.conversations[0].sampled_packets = 1;
+        flows.conversations[0].packets_variance = Some(90);
         (flows.rx_softirq_ns, flows.other_cpu_ns) = (None, None);
         snapshot.sections.flows = Some(flows);
         let html = of(&snapshot);

@@ -1,7 +1,7 @@
 //! What is said of owners that are known beforehand.
 
 use metrics_common::component;
-use metrics_common::sections::{Caused, FlowEnd, Interruption};
+use metrics_common::sections::{Caused, FlowEnd, Interruption, Samples};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -71,6 +71,7 @@ pub(in crate::views::owners) fn owners() -> Owners {
             ..OwnerBasis::default()
         },
     ];
+    owners.samples = Some(Samples::default());
     owners
 }
 
