@@ -101,9 +101,9 @@ pub fn parts(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
             kind,
             format!("{}, {part}, {intervals} intervals", host.name),
         );
-        // With few samples, an interval is divided by those of earlier ones, too, which its own interval
-        // takes for its own.
-        trial.allowance = intervals == 1;
+        // Where a CPU has few samples, an interval is divided by those of earlier ones, too, which its own
+        // interval takes for its own.
+        trial.allowance = (intervals == 1 && host.fewest_samples() < 8.0).then_some(3.0);
         trial
     };
     let trials = (0..host.parts()).map(|part| trial("part", &format!("part {part}")));
