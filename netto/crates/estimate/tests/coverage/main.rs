@@ -5,6 +5,7 @@
 
 mod before;
 mod differences;
+mod flows;
 mod host;
 mod lengths;
 mod owners;
@@ -61,6 +62,12 @@ fn owners_as_causes_and_payers_and_their_pairs() {
 #[test]
 fn conversations() {
     hold(packets::conversations(300), true);
+}
+
+#[test]
+fn times_of_conversations() {
+    let trials = hosts(8).flat_map(|host| flows::flows(&host, 40, 100));
+    hold(trials.collect(), true);
 }
 
 #[test]
@@ -160,6 +167,13 @@ mod whole {
     #[ignore = "minutes"]
     fn conversations() {
         print(packets::conversations(RUNS), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn times_of_conversations() {
+        let trials = hosts(8).flat_map(|host| flows::flows(&host, 60, RUNS));
+        print(trials.collect(), true);
     }
 
     #[test]

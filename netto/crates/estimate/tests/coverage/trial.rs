@@ -73,9 +73,9 @@ impl Trial {
         }
     }
 
-    /// Whether it rests on so much that the promise for sampling errors holds.
-    fn is_of_many(&self) -> bool {
-        self.mean(|run| run.expected) >= 10.0
+    /// Expected number of observations.
+    pub fn expected(&self) -> f64 {
+        self.mean(|run| run.expected)
     }
 
     /// What does not hold of what is promised: 95 % are 93 to 97.5 %, and at most 1.3 times as wide as
@@ -87,7 +87,7 @@ impl Trial {
         let few = self.runs.len() < 2_000;
         let chance = 3.0 * (0.95 * 0.05 / self.runs.len() as f64).sqrt();
         let slack = if few { chance } else { 0.0 };
-        let is_of_many = self.is_of_many();
+        let is_of_many = self.expected() >= 10.0;
         match () {
             () if self.is_limit || self.runs.is_empty() => None,
             () if covered < 0.93 - slack => Some("covers too seldom"),
@@ -103,7 +103,7 @@ impl Trial {
 
     /// The row of the table to which it belongs.
     pub fn group(&self) -> String {
-        let which = match (self.is_limit, self.allowance, self.is_of_many()) {
+        let which = match (self.is_limit, self.allowance, self.expected() >= 10.0) {
             (true, ..) => " (limit)",
             (_, Some(_), _) => " (allowance)",
             (.., false) => ", fewer than ten expected",
@@ -170,7 +170,7 @@ impl fmt::Display for Trial {
             }
         };
         let (before, after) = (one(|run| run.before), one(|run| run.bounds));
-        let expected = self.mean(|run| run.expected);
+        let expected = self.expected();
         let bias = 100.0 * self.bias() / self.mean(|run| run.truth);
         let (group, scene) = (self.group(), &self.scene);
         write!(

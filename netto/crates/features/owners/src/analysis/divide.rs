@@ -389,6 +389,15 @@ impl Division {
         }
     }
 
+    /// For how long one independent sample stands, nanoseconds, of those by which an event's time on a CPU is
+    /// divided among causes.
+    pub fn sample_ns(&self, event: usize, cpu: usize) -> f64 {
+        let event = self.events.iter().find(|own| own.row == event);
+        event.map_or(0.0, |event| {
+            self.worth(&self.precision, event, cpu, 0.0).cause
+        })
+    }
+
     /// For how long one independent sample stands, of those by which an event is divided on a CPU.
     fn worth(&self, precision: &Precision, event: &Event, cpu: usize, time: f64) -> Worth {
         let stand_ins = match event.nature {
