@@ -76,6 +76,10 @@ pub struct Crossed<K> {
     payer_moment: f64,
     time_variance: f64,
     figures: FxHashMap<Of<K>, Expected>,
+    // Scratch: shares of a CPU's time.
+    paid: FxHashMap<K, f64>,
+    pairs: FxHashMap<(K, K), f64>,
+    shares: FxHashMap<Of<K>, Share>,
 }
 
 impl<K> Default for Crossed<K> {
@@ -86,11 +90,21 @@ impl<K> Default for Crossed<K> {
             payer_moment: 0.0,
             time_variance: 0.0,
             figures: FxHashMap::default(),
+            paid: FxHashMap::default(),
+            pairs: FxHashMap::default(),
+            shares: FxHashMap::default(),
         }
     }
 }
 
 impl<K: Copy + Eq + Hash> Crossed<K> {
+    /// Begins another division; what was allocated is kept.
+    pub fn clear(&mut self) {
+        (self.whole, self.time_variance) = (0.0, 0.0);
+        (self.cause_moment, self.payer_moment) = (0.0, 0.0);
+        self.figures.clear();
+    }
+
     /// Adds a CPU: its time, and the weights of (cause, payer) by which it is divided.
     pub fn add(
         &mut self,
@@ -110,17 +124,23 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
         if all <= 0.0 {
             return;
         }
-        let mut paid: FxHashMap<K, f64> = FxHashMap::default();
+        let Crossed {
+            figures,
+            paid,
+            pairs,
+            shares,
+            ..
+        } = self;
+        paid.clear();
         for ((_, payer), weight) in weights {
             *paid.entry(*payer).or_default() += weight / all;
         }
-        let mut shares: FxHashMap<Of<K>, Share> = FxHashMap::default();
         // Evidence may have a pair more than once.
-        let mut pairs: FxHashMap<(K, K), f64> = FxHashMap::default();
+        pairs.clear();
         for (pair, weight) in weights {
             *pairs.entry(*pair).or_default() += weight / all;
         }
-        for (&payer, &share) in &paid {
+        for (&payer, &share) in paid.iter() {
             shares.entry(Of::Payer(payer)).or_default().add(share, 1.0);
             let itself = pairs.get(&(payer, payer)).copied().unwrap_or(0.0);
             let of_others = 1.0 - itself / share;
@@ -129,7 +149,7 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
                 .or_default()
                 .add(share, of_others);
         }
-        for (&(cause, payer), &share) in &pairs {
+        for (&(cause, payer), &share) in pairs.iter() {
             let of_payer = paid[&payer];
             let mut add = |figure| {
                 shares
@@ -143,8 +163,8 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
                 add(Of::OthersPaid(cause));
             }
         }
-        for (figure, share) in shares {
-            let own = self.figures.entry(figure).or_default();
+        for (figure, share) in shares.drain() {
+            let own = figures.entry(figure).or_default();
             own.time += time * share.ratio;
             own.squares += time * share.ratio * share.ratio;
             own.variance += time * share.variance(worth);

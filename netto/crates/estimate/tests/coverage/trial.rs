@@ -80,18 +80,19 @@ impl Trial {
 
     /// What does not hold of what is promised: 95 % are 93 to 97.5 %, and at most 1.3 times as wide as
     /// need be, from ten expected observations on and without an allowance; elsewhere at least 93 %, with
-    /// the width that the allowance declares. Of 2,000 runs exactly; of fewer, within three standard
-    /// deviations of chance.
+    /// the width that the allowance declares. What covers too often does so by more than three standard
+    /// deviations of chance; the rest is exact of 2,000 runs, and of fewer within these.
     pub fn fault(&self, bounds: impl Fn(&Run) -> Option<Bounds>) -> Option<&'static str> {
         let Coverage { covered, width } = self.coverage(bounds);
         let few = self.runs.len() < 2_000;
         let chance = 3.0 * (0.95 * 0.05 / self.runs.len() as f64).sqrt();
         let slack = if few { chance } else { 0.0 };
+        let above = 3.0 * (0.975 * 0.025 / self.runs.len() as f64).sqrt();
         let is_of_many = self.expected() >= 10.0;
         match () {
             () if self.is_limit || self.runs.is_empty() => None,
             () if covered < 0.93 - slack => Some("covers too seldom"),
-            () if is_of_many && self.allowance.is_none() && covered > 0.975 + slack => {
+            () if is_of_many && self.allowance.is_none() && covered > 0.975 + above => {
                 Some("covers too often")
             }
             () if is_of_many && width > self.allowance.unwrap_or(1.3) + 3.0 * slack => {

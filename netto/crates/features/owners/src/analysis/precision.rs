@@ -117,7 +117,7 @@ impl Precision {
 
     /// Begins the division of an event.
     pub fn begin_event(&mut self) {
-        self.crossed = Crossed::default();
+        self.crossed.clear();
         self.time_ns.clear();
     }
 
