@@ -68,6 +68,15 @@ struct Expected {
     variance: f64,
 }
 
+impl Expected {
+    /// Adds a CPU with this time.
+    fn add(&mut self, time: f64, share: Share, worth: Worth) {
+        self.time += time * share.ratio;
+        self.squares += time * share.ratio * share.ratio;
+        self.variance += time * share.variance(worth);
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub struct Crossed<K> {
@@ -140,34 +149,29 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
         for (pair, weight) in weights {
             *pairs.entry(*pair).or_default() += weight / all;
         }
+        // Of one part each.
+        let mut single = |figure, payer, part| {
+            let mut share = Share::default();
+            share.add(payer, part);
+            figures.entry(figure).or_default().add(time, share, worth);
+        };
         for (&payer, &share) in paid.iter() {
-            shares.entry(Of::Payer(payer)).or_default().add(share, 1.0);
             let itself = pairs.get(&(payer, payer)).copied().unwrap_or(0.0);
-            let of_others = 1.0 - itself / share;
-            shares
-                .entry(Of::ForOthers(payer))
-                .or_default()
-                .add(share, of_others);
+            single(Of::Payer(payer), share, 1.0);
+            single(Of::ForOthers(payer), share, 1.0 - itself / share);
         }
         for (&(cause, payer), &share) in pairs.iter() {
             let of_payer = paid[&payer];
-            let mut add = |figure| {
-                shares
-                    .entry(figure)
-                    .or_default()
-                    .add(of_payer, share / of_payer);
-            };
+            let part = share / of_payer;
+            single(Of::Pair(cause, payer), of_payer, part);
+            let mut add = |figure| shares.entry(figure).or_default().add(of_payer, part);
             add(Of::Cause(cause));
-            add(Of::Pair(cause, payer));
             if cause != payer && loses(payer) {
                 add(Of::OthersPaid(cause));
             }
         }
         for (figure, share) in shares.drain() {
-            let own = figures.entry(figure).or_default();
-            own.time += time * share.ratio;
-            own.squares += time * share.ratio * share.ratio;
-            own.variance += time * share.variance(worth);
+            figures.entry(figure).or_default().add(time, share, worth);
         }
     }
 
