@@ -143,7 +143,7 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
                 value: own_ns as f64,
                 ..received
             }
-            .clustered()
+            .of_clusters(0.0)
         }
         KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>

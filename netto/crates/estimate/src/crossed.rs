@@ -78,7 +78,7 @@ impl Expected {
 }
 
 /// See the head of this file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Crossed<K> {
     whole: f64,
     cause_moment: f64,
@@ -89,21 +89,6 @@ pub struct Crossed<K> {
     paid: FxHashMap<K, f64>,
     pairs: FxHashMap<(K, K), f64>,
     shares: FxHashMap<Of<K>, Share>,
-}
-
-impl<K> Default for Crossed<K> {
-    fn default() -> Self {
-        Crossed {
-            whole: 0.0,
-            cause_moment: 0.0,
-            payer_moment: 0.0,
-            time_variance: 0.0,
-            figures: FxHashMap::default(),
-            paid: FxHashMap::default(),
-            pairs: FxHashMap::default(),
-            shares: FxHashMap::default(),
-        }
-    }
 }
 
 impl<K: Copy + Eq + Hash> Crossed<K> {

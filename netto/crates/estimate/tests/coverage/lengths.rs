@@ -115,7 +115,7 @@ pub fn lengths(kind: &'static str, intervals: usize, runs: usize) -> Vec<Trial> 
             trial.runs.push(Run {
                 value: sum.value,
                 truth,
-                bounds: Some(sum.clustered()),
+                bounds: Some(sum.of_clusters(0.0)),
                 before: Some((sum.value - half, sum.value + half)),
                 // Windows.
                 expected: (intervals / 2 * scene.cpus) as f64,

@@ -6,7 +6,6 @@
 //! sends it is nobody's, because nothing says how many packets leave by other interfaces.
 
 use std::collections::HashMap;
-use std::ops::AddAssign;
 
 use metrics_common::sections::{Evidence, FlowEnd};
 use netto_analysis::tagged::FlowEnds;
@@ -62,17 +61,6 @@ pub(crate) struct Time {
     /// What samples show of both × the time for which one independent sample stands, nanoseconds ×
     /// milliseconds.
     pub ns_ms: [u64; 2],
-}
-
-impl AddAssign for Time {
-    fn add_assign(&mut self, more: Time) {
-        self.received_ns += more.received_ns;
-        self.shown_ns += more.shown_ns;
-        self.sent_ns += more.sent_ns;
-        for (sum, more) in self.ns_ms.iter_mut().zip(more.ns_ms) {
-            *sum += more;
-        }
-    }
 }
 
 /// The time of an interval, divided.

@@ -66,7 +66,11 @@ impl Sum {
         });
         self.sampled += part.sampled;
         self.share += share_of(part);
-        self.time += time;
+        let sum = &mut self.time;
+        sum.received_ns += time.received_ns;
+        sum.shown_ns += time.shown_ns;
+        sum.sent_ns += time.sent_ns;
+        sum.ns_ms = [0, 1].map(|side| sum.ns_ms[side] + time.ns_ms[side]);
     }
 
     fn both(&self) -> Amount {
