@@ -71,6 +71,15 @@ pub const IN_STEP: f64 = 0.5;
 /// Nanoseconds of a millisecond.
 pub(crate) const NS_PER_MS: f64 = 1e6;
 
+/// Time with so many nanoseconds × milliseconds; see [`crate::Cost::sample_ns_ms`].
+pub(crate) fn figure(ns: f64, ns_ms: u64) -> Figure {
+    Figure {
+        value: ns,
+        variance: ns_ms as f64 * NS_PER_MS,
+        ..Figure::default()
+    }
+}
+
 /// Lowest ratio of a CPU's actual sampling rate to the requested one.
 const LEAST_SAMPLED: f64 = 0.93;
 
@@ -97,14 +106,8 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
 pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, u64)> {
     let described = info.components.get(component)?;
     let own_ns = sums.total_ns(component)?;
-    let figure = |row: usize| -> Option<Figure> {
-        let value = sums.total_ns(row)? as f64;
-        let variance = sums.sample_ns_ms(row)? as f64 * NS_PER_MS;
-        Some(Figure {
-            value,
-            variance,
-            ..Figure::default()
-        })
+    let of_row = |row: usize| -> Option<Figure> {
+        Some(figure(sums.total_ns(row)? as f64, sums.sample_ns_ms(row)?))
     };
     let (low, high) = match described.kind {
         KindName::Sampled | KindName::Remainder => {
@@ -117,9 +120,9 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
                 let of_whole = ratio(own_ns, whole.value as u64) * whole.deviation();
                 let own = Figure {
                     shared: of_whole,
-                    ..figure(component)?
+                    ..of_row(component)?
                 };
-                own.part_of(&figure(row_of(info, described.parent.as_deref()?)?)?)
+                own.part_of(&of_row(row_of(info, described.parent.as_deref()?)?)?)
             } else if is_sampled(&info.components[whole]) {
                 // What no sample shows is the remainder's.
                 let unseen_ns = match (&described.kind, sums.softirq_correction()) {
@@ -128,10 +131,10 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
                     }
                     _ => 0.0,
                 };
-                let (low, high) = sampled(info, sums, whole, figure(component)?)?;
+                let (low, high) = sampled(info, sums, whole, of_row(component)?)?;
                 (low, high + unseen_ns)
             } else {
-                figure(component)?.part_of(&figure(whole)?)
+                of_row(component)?.part_of(&of_row(whole)?)
             }
         }
         KindName::Timed if received(info, sums, component).is_some() => {
@@ -140,12 +143,12 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
                 value: own_ns as f64,
                 ..received
             }
-            .clustered()
+            .of_clusters(0.0)
         }
         KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>
         {
-            let (low, high) = sampled(info, sums, component, figure(component)?)?;
+            let (low, high) = sampled(info, sums, component, of_row(component)?)?;
             let unseen = match sums.softirq_correction() {
                 Some(_) => 0.0,
                 None => unseen(info, None, component),
@@ -159,8 +162,8 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
             if rows == [whole] {
                 return None;
             }
-            let all: Option<Figure> = rows.into_iter().map(figure).sum();
-            figure(component)?.part_of(&all?)
+            let all: Option<Figure> = rows.into_iter().map(of_row).sum();
+            of_row(component)?.part_of(&all?)
         }
         _ => return None,
     };

@@ -55,8 +55,8 @@ fn flows() -> Flows {
         sampled_packets: 3,
         cpu_ns: None,
         sampled: SampledTime {
-            received_ns: None,
             sent_ns: Some(3),
+            ..SampledTime::default()
         },
     };
     Flows {

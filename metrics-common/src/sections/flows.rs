@@ -400,6 +400,7 @@ mod tests {
             sampled: SampledTime {
                 received_ns: Some(6 * packets),
                 sent_ns: Some(packets),
+                ns_ms: [Some(60 * packets), Some(10 * packets)],
             },
         }
     }

@@ -96,6 +96,7 @@ pub fn flows() -> Flows {
         sampled: SampledTime {
             received_ns: Some(500 * packets),
             sent_ns: Some(70 * packets),
+            ns_ms: [Some(1_000 * packets), Some(140 * packets)],
         },
     };
     Flows {

@@ -1,10 +1,9 @@
 //! The CPU time of conversations that samples show, and how exact it is. Pure.
 
-use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
 use super::{Conversation, Flows, sum_of_known};
-use crate::confidence::NS_PER_MS;
+use crate::confidence::figure;
 
 /// CPU time of a conversation that samples show, nanoseconds; `None` where none can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,9 +12,13 @@ pub struct SampledTime {
     pub received_ns: Option<u64>,
     /// Of the time of tasks' sends.
     pub sent_ns: Option<u64>,
+    /// The sums of both × the time for which one independent sample stands on the CPU, nanoseconds ×
+    /// milliseconds: CPUs are sampled at different rates.
+    #[serde(default)]
+    pub ns_ms: [Option<u64>; 2],
 }
 
-/// What samples show of an event's time, of all conversations.
+/// An event's time, of which samples show whose it was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Nanoseconds.
@@ -42,6 +45,9 @@ impl SampledTime {
     pub(super) fn add(&mut self, more: SampledTime) {
         self.received_ns = sum_of_known(self.received_ns, more.received_ns);
         self.sent_ns = sum_of_known(self.sent_ns, more.sent_ns);
+        for (sum, more) in self.ns_ms.iter_mut().zip(more.ns_ms) {
+            *sum = sum_of_known(*sum, more);
+        }
     }
 }
 
@@ -57,12 +63,12 @@ impl Evidence {
         }
     }
 
-    /// Half of the 95 % interval of a part of it.
-    fn margin_ns(self, own_ns: u64) -> Option<u64> {
-        let weight_ns = self.sample_ns_ms? as f64 * NS_PER_MS / self.ns.max(1) as f64;
-        let [own, whole] = [own_ns, self.ns].map(|ns| Figure::weighted(ns as f64, weight_ns));
+    /// How far the further bound of the 95 % interval of a part of it is: of few samples, the upper one.
+    fn margin_ns(self, own_ns: u64, own_ns_ms: Option<u64>) -> Option<u64> {
+        let whole = figure(self.ns as f64, self.sample_ns_ms?);
+        let own = figure(own_ns as f64, own_ns_ms?);
         let (low, high) = own.part_of(&whole);
-        Some(((high - low) / 2.0).ceil() as u64)
+        Some((high - own.value).max(own.value - low).ceil() as u64)
     }
 }
 
@@ -75,14 +81,16 @@ impl SampledTimes {
 }
 
 impl Flows {
-    /// Half of the 95 % interval of what samples show of a conversation's [`Conversation::cpu_ns`].
+    /// The margin (95 %) of what samples show of a conversation's [`Conversation::cpu_ns`].
     pub fn cpu_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        self.sampled.received?.margin_ns(own.sampled.received_ns?)
+        let sampled = own.sampled;
+        (self.sampled.received?).margin_ns(sampled.received_ns?, sampled.ns_ms[0])
     }
 
     /// The same of the time of its sends.
     pub fn sent_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        self.sampled.sent?.margin_ns(own.sampled.sent_ns?)
+        let sampled = own.sampled;
+        (self.sampled.sent?).margin_ns(sampled.sent_ns?, sampled.ns_ms[1])
     }
 
     /// Time of sends that is of conversations which are not listed, or of no known one.
@@ -104,15 +112,17 @@ mod tests {
             ns: 100_000_000,
             sample_ns_ms: Some(100_000_000),
         };
-        let margin = |ms: u64| evidence.margin_ns(ms * 1_000_000).unwrap() as f64 / 1e6;
+        let of = |evidence: Evidence, ns: u64| evidence.margin_ns(ns, Some(ns));
+        let margin = |ms: u64| of(evidence, ms * 1_000_000).unwrap() as f64 / 1e6;
         assert!((margin(50) - 10.0).abs() < 0.5, "{}", margin(50));
         assert!(margin(5) < margin(50) && margin(5) > 3.0, "{}", margin(5));
         // Four times as many: half as wide.
         let more = [evidence; 4].map(Some).into_iter();
         let more = more.reduce(Evidence::sum).flatten().unwrap();
-        let ratio = more.margin_ns(2 * evidence.ns).unwrap() as f64
-            / evidence.margin_ns(evidence.ns / 2).unwrap() as f64;
+        let ratio = of(more, 2 * evidence.ns).unwrap() as f64
+            / of(evidence, evidence.ns / 2).unwrap() as f64;
         assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
-        assert_eq!(Evidence::default().margin_ns(0), None);
+        assert_eq!(of(Evidence::default(), 0), None);
+        assert_eq!(evidence.margin_ns(1, None), None);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     Interruption, Owner, OwnerBasis, OwnerKind, Owners, SampledFigure, Samples, event_of,
     is_softirq,
 };
-use crate::confidence::{NS_PER_MS, rounded};
+use crate::confidence::{figure, rounded};
 
 /// Bounds of a time, nanoseconds.
 pub type Bounds = (u64, u64);
@@ -43,15 +43,6 @@ pub struct Intervals {
     pub accounts: Vec<AccountIntervals>,
     /// Of each of [`Owners::taken`].
     pub taken: Vec<Option<Bounds>>,
-}
-
-/// Time with so many nanoseconds × milliseconds.
-pub(super) fn figure(ns: f64, ns_ms: u64) -> Figure {
-    Figure {
-        value: ns,
-        variance: ns_ms as f64 * NS_PER_MS,
-        ..Figure::default()
-    }
 }
 
 /// Softirq time, of which what owners took from each other is a part; `None` if it is not recorded for how

@@ -82,7 +82,7 @@ impl Samples {
     /// A figure with so many nanoseconds, which is a part of this whole.
     pub(super) fn figure(&self, of: SampledFigure, ns: f64, whole: &Figure) -> Figure {
         match self.0.binary_search_by_key(&of, |(figure, _)| *figure) {
-            Ok(place) => super::intervals::figure(ns, self.0[place].1),
+            Ok(place) => crate::confidence::figure(ns, self.0[place].1),
             Err(_) => Figure::weighted(ns, whole.weight().unwrap_or(0.0)),
         }
     }

@@ -68,29 +68,37 @@ struct Expected {
     variance: f64,
 }
 
+impl Expected {
+    /// Adds a CPU with this time.
+    fn add(&mut self, time: f64, share: Share, worth: Worth) {
+        self.time += time * share.ratio;
+        self.squares += time * share.ratio * share.ratio;
+        self.variance += time * share.variance(worth);
+    }
+}
+
 /// See the head of this file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Crossed<K> {
     whole: f64,
     cause_moment: f64,
     payer_moment: f64,
     time_variance: f64,
     figures: FxHashMap<Of<K>, Expected>,
-}
-
-impl<K> Default for Crossed<K> {
-    fn default() -> Self {
-        Crossed {
-            whole: 0.0,
-            cause_moment: 0.0,
-            payer_moment: 0.0,
-            time_variance: 0.0,
-            figures: FxHashMap::default(),
-        }
-    }
+    // Scratch: shares of a CPU's time.
+    paid: FxHashMap<K, f64>,
+    pairs: FxHashMap<(K, K), f64>,
+    shares: FxHashMap<Of<K>, Share>,
 }
 
 impl<K: Copy + Eq + Hash> Crossed<K> {
+    /// Begins another division; what was allocated is kept.
+    pub fn clear(&mut self) {
+        (self.whole, self.time_variance) = (0.0, 0.0);
+        (self.cause_moment, self.payer_moment) = (0.0, 0.0);
+        self.figures.clear();
+    }
+
     /// Adds a CPU: its time, and the weights of (cause, payer) by which it is divided.
     pub fn add(
         &mut self,
@@ -110,44 +118,45 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
         if all <= 0.0 {
             return;
         }
-        let mut paid: FxHashMap<K, f64> = FxHashMap::default();
+        let Crossed {
+            figures,
+            paid,
+            pairs,
+            shares,
+            ..
+        } = self;
+        paid.clear();
         for ((_, payer), weight) in weights {
             *paid.entry(*payer).or_default() += weight / all;
         }
-        let mut shares: FxHashMap<Of<K>, Share> = FxHashMap::default();
         // Evidence may have a pair more than once.
-        let mut pairs: FxHashMap<(K, K), f64> = FxHashMap::default();
+        pairs.clear();
         for (pair, weight) in weights {
             *pairs.entry(*pair).or_default() += weight / all;
         }
-        for (&payer, &share) in &paid {
-            shares.entry(Of::Payer(payer)).or_default().add(share, 1.0);
+        // Of one part each.
+        let mut single = |figure, payer, part| {
+            let mut share = Share::default();
+            share.add(payer, part);
+            figures.entry(figure).or_default().add(time, share, worth);
+        };
+        for (&payer, &share) in paid.iter() {
             let itself = pairs.get(&(payer, payer)).copied().unwrap_or(0.0);
-            let of_others = 1.0 - itself / share;
-            shares
-                .entry(Of::ForOthers(payer))
-                .or_default()
-                .add(share, of_others);
+            single(Of::Payer(payer), share, 1.0);
+            single(Of::ForOthers(payer), share, 1.0 - itself / share);
         }
-        for (&(cause, payer), &share) in &pairs {
+        for (&(cause, payer), &share) in pairs.iter() {
             let of_payer = paid[&payer];
-            let mut add = |figure| {
-                shares
-                    .entry(figure)
-                    .or_default()
-                    .add(of_payer, share / of_payer);
-            };
+            let part = share / of_payer;
+            single(Of::Pair(cause, payer), of_payer, part);
+            let mut add = |figure| shares.entry(figure).or_default().add(of_payer, part);
             add(Of::Cause(cause));
-            add(Of::Pair(cause, payer));
             if cause != payer && loses(payer) {
                 add(Of::OthersPaid(cause));
             }
         }
-        for (figure, share) in shares {
-            let own = self.figures.entry(figure).or_default();
-            own.time += time * share.ratio;
-            own.squares += time * share.ratio * share.ratio;
-            own.variance += time * share.variance(worth);
+        for (figure, share) in shares.drain() {
+            figures.entry(figure).or_default().add(time, share, worth);
         }
     }
 

@@ -54,12 +54,14 @@ impl Mass {
 }
 
 /// For how much time one observation stands by which a CPU's time is divided. Each interval is divided by its
-/// own observations, few or many, and without any by earlier ones.
+/// own observations, few or many, and without any by all earlier ones together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Weights {
-    /// Observations of the interval.
+    /// Observations of the interval, and of earlier ones, of which one is independent of the others.
     now: Mass,
-    /// Decayed: time, that of intervals with observations, and the sum of the squares of their weights.
+    past: Mass,
+    /// Decayed: time, that of intervals with observations, and the sum over these of their squares by the
+    /// number of independent observations.
     time: f64,
     covered: f64,
     squares: f64,
@@ -71,15 +73,19 @@ impl Weights {
         self.now.add(weight);
     }
 
-    /// Ends an interval with this time; this part is left of what was before.
-    pub fn end(&mut self, time: f64, left: f64) {
+    /// Ends an interval with this time, whose observations have this design effect; this part is left of what
+    /// was before. Observations of one cluster are still one.
+    pub fn end(&mut self, time: f64, left: f64, effect: f64) {
         self.time = self.time * left + time;
         (self.covered, self.squares) = (self.covered * left, self.squares * left);
-        if self.now.sum > 0.0 {
+        self.past.fade(left);
+        let now = std::mem::take(&mut self.now);
+        if now.sum > 0.0 {
+            let number = (now.number() / effect).max(1.0);
             self.covered += time;
-            self.squares += time * time / self.now.number();
+            self.squares += time * time / number;
+            self.past.add_equal(now.sum / number, number);
         }
-        self.now = Mass::default();
     }
 
     /// The time that was divided.
@@ -87,16 +93,15 @@ impl Weights {
         self.time
     }
 
-    /// The number of observations of equal weight that tell as much as those by which it was divided.
+    /// The number of independent observations of equal weight that tell as much as those by which it was
+    /// divided. An observation of an interval counts for its part of that, and once more for its part of the
+    /// time of intervals without any.
     pub fn number(&self) -> f64 {
-        self.covered * self.covered / self.squares.max(f64::MIN_POSITIVE)
-    }
-
-    /// See the head of this type.
-    pub fn worth(&self) -> f64 {
-        match self.covered > 0.0 {
-            true => self.time * self.squares / (self.covered * self.covered),
-            false => self.time,
+        let others = self.time - self.covered;
+        let by_past = others * (2.0 * self.covered + others) / self.past.number();
+        match self.squares > 0.0 {
+            true => self.time * self.time / (self.squares + by_past),
+            false => 0.0,
         }
     }
 }
@@ -108,9 +113,22 @@ struct Watched {
     last: Mass,
     /// Decayed weight of observations.
     sum: f64,
+    /// Decayed: pairs of windows, and the sum of what the variance of the difference of two shares p is, in
+    /// units of p (1 - p), if observations are independent.
+    pairs: f64,
+    expected: f64,
 }
 
 impl Watched {
+    /// Adds the pair of the window that ends and the one before.
+    fn compare(&mut self, left: f64) {
+        if self.now.sum > 0.0 && self.last.sum > 0.0 {
+            let [now, last] = [self.now, self.last].map(Mass::number);
+            self.pairs = self.pairs * left + 1.0;
+            self.expected = self.expected * left + 1.0 / now + 1.0 / last;
+        }
+    }
+
     fn end(&mut self, left: f64) {
         self.sum = self.sum * left + self.now.sum;
         self.last = std::mem::take(&mut self.now);
@@ -150,6 +168,7 @@ impl Clusters {
             excess,
         } = self;
         (excess.sum, excess.pairs) = (excess.sum * left, excess.pairs * left);
+        cpus.values_mut().for_each(|all| all.compare(left));
         for ((cpu, _), own) in owners.iter_mut() {
             let Some(all) = cpus.get(cpu).filter(|all| all.now.sum > 0.0) else {
                 continue;
@@ -157,10 +176,10 @@ impl Clusters {
             let share = (own.sum * left + own.now.sum) / (all.sum * left + all.now.sum);
             let variance = share * (1.0 - share);
             if all.last.sum > 0.0 && variance >= LEAST_VARIANCE {
-                let [now, last] = [all.now, all.last].map(Mass::number);
                 let difference = own.now.sum / all.now.sum - own.last.sum / all.last.sum;
-                // Harmonic: the variance of the difference of two shares is p (1 - p) / weight.
-                excess.sum += difference * difference * now * last / (now + last) / variance;
+                // A ratio of means: a window of one large burst has both more observations and more
+                // variance than it should have by these.
+                excess.sum += difference * difference / variance * all.pairs / all.expected;
                 excess.pairs += 1.0;
             }
             own.end(left);

@@ -52,33 +52,6 @@ impl Figure {
         }
     }
 
-    /// The figure in another unit.
-    #[must_use]
-    pub fn times(self, factor: f64) -> Figure {
-        Figure {
-            value: self.value * factor,
-            variance: self.variance * factor * factor,
-            shared: self.shared * factor.abs(),
-            square_by_freedom: self.square_by_freedom * factor.powi(4),
-        }
-    }
-
-    /// With its shared error as a part of its variance: towards strata that do not share it, such as
-    /// other hosts.
-    #[must_use]
-    pub fn independent(self) -> Figure {
-        Figure {
-            variance: self.variance + self.shared * self.shared,
-            shared: 0.0,
-            ..self
-        }
-    }
-
-    /// The interval by its variance alone.
-    pub fn clustered(&self) -> Bounds {
-        self.of_clusters(0.0)
-    }
-
     /// The interval of a total of clusters, of which nobody knows how large they are: its variance is known
     /// from how much they differ, and an event stands for `weight`.
     pub fn of_clusters(&self, weight: f64) -> Bounds {

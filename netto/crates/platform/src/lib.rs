@@ -139,7 +139,7 @@ pub struct Tick<'a> {
 }
 
 /// CPU time that was spent on a flow, as samples show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowTime {
     /// Its CPU.
     pub cpu: u32,
@@ -149,6 +149,8 @@ pub struct FlowTime {
     pub flow: FlowEnds,
     /// Nanoseconds; all of a CPU sum to at most the event's time there.
     pub ns: u64,
+    /// For how long one independent sample of the event stands there, milliseconds.
+    pub sample_ms: f64,
 }
 
 /// Softirq time on one of [`Platform::watched_cpus`].

@@ -239,6 +239,7 @@ mod tests {
         of_samples.conversations[0].sampled = SampledTime {
             received_ns: Some(20_000_000),
             sent_ns: Some(10_000_000),
+            ns_ms: [Some(20_000_000), Some(10_000_000)],
         };
         of_samples.sampled = SampledTimes {
             received: Some(Evidence {
@@ -250,7 +251,7 @@ mod tests {
         };
         snapshot.sections.flows = Some(of_samples);
         let html = of(&snapshot);
-        let row = "<td>6.0 <small>± 1.7</small></td><td>2.0</td></tr>";
+        let row = "<td>6.0 <small>± 1.9</small></td><td>2.0</td></tr>";
         assert!(html.contains(row), "{html}");
         assert!(html.contains("<td>16.0</td><td>6.0</td></tr>"), "{html}");
         // A name that is known stands for the address.

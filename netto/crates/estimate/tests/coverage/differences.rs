@@ -38,7 +38,7 @@ pub fn differences(seconds: usize, runs: usize) -> Vec<Trial> {
         let scene = format!("{seconds} s each, neighbours alike by {alike}");
         let mut trial = Trial::new("difference of two logs", scene);
         // It is for many components at once, and stricter than it says.
-        trial.allowance = true;
+        trial.allowance = Some(2.0);
         for seed in 0..runs {
             let mut random = Random::new(seed as u64);
             let sides = [10.0, 11.0].map(|mean| side(&mut random, seconds, mean, alike));

@@ -58,6 +58,13 @@ impl Host {
         self.cpus[0][0].shares.len()
     }
 
+    /// Expected samples of an interval of the CPU and phase with the fewest.
+    pub fn fewest_samples(&self) -> f64 {
+        let phases = self.cpus.iter().flatten();
+        let samples = phases.map(|own| own.busy * INTERVAL_MS / 1e3 * own.hz);
+        samples.fold(f64::INFINITY, f64::min)
+    }
+
     /// What its CPUs do in an interval.
     pub fn interval(&self, number: usize, random: &mut Random) -> Vec<Stratum> {
         let cpus = self.cpus.iter().enumerate();

@@ -65,7 +65,7 @@ pub fn lengths(kind: &'static str, intervals: usize, runs: usize) -> Vec<Trial> 
     let trial = |scene: &Scene| {
         let mut trial = Trial::new(kind, format!("{}, {intervals} intervals", scene.name));
         // The differences of windows, and of CPUs, are assumed beside what is found.
-        trial.allowance = true;
+        trial.allowance = Some(1.3);
         for seed in 0..runs {
             let mut random = Random::new(seed as u64);
             let of_factor = 1.0 + scene.error / 1.96 * random.normal();
@@ -115,9 +115,10 @@ pub fn lengths(kind: &'static str, intervals: usize, runs: usize) -> Vec<Trial> 
             trial.runs.push(Run {
                 value: sum.value,
                 truth,
-                bounds: Some(sum.clustered()),
+                bounds: Some(sum.of_clusters(0.0)),
                 before: Some((sum.value - half, sum.value + half)),
-                expected: 0.0,
+                // Windows.
+                expected: (intervals / 2 * scene.cpus) as f64,
             });
         }
         trial
@@ -137,7 +138,7 @@ pub fn corrections(runs: usize) -> Vec<Trial> {
     let trial = |(name, mean, spread): (&str, f64, f64)| {
         let mut trial = Trial::new("correction", name.to_owned());
         // How much moments differ is assumed beside what is found.
-        trial.allowance = true;
+        trial.allowance = Some(5.5);
         for seed in 0..runs {
             let mut random = Random::new(seed as u64);
             let mut bias = Bias::default();
@@ -162,7 +163,8 @@ pub fn corrections(runs: usize) -> Vec<Trial> {
                 truth: factors[0],
                 bounds: Some((ratio * (1.0 - error_ratio), ratio * (1.0 + error_ratio))),
                 before: Some(before::correction(found, error, (0.8, 1.6))),
-                expected: 0.0,
+                // Moments.
+                expected: 10.0,
             });
         }
         trial

@@ -5,6 +5,7 @@
 
 mod before;
 mod differences;
+mod flows;
 mod host;
 mod lengths;
 mod owners;
@@ -64,14 +65,15 @@ fn conversations() {
 }
 
 #[test]
-fn counts_in_windows() {
-    let trials = [1, 8, 30].map(|windows| windows::counts(windows, 50));
-    hold(trials.into_iter().flatten().collect(), true);
+fn times_of_conversations() {
+    let trials = hosts(8).flat_map(|host| flows::flows(&host, 40, 100));
+    hold(trials.collect(), true);
 }
 
 #[test]
-fn quantiles_of_latencies_in_windows() {
-    hold(windows::quantiles(60, 100), true);
+fn counts_in_windows() {
+    let trials = [1, 8, 30].map(|windows| windows::counts(windows, 50));
+    hold(trials.into_iter().flatten().collect(), true);
 }
 
 #[test]
@@ -94,45 +96,89 @@ fn differences_of_two_logs() {
 mod whole {
     use super::*;
 
+    const RUNS: usize = 2_000;
+
+    #[track_caller]
+    fn print(trials: Vec<Trial>, failed_before: bool) {
+        let rows: String = trials.iter().map(|trial| format!("{trial}\n")).collect();
+        println!("{rows}\n{}", trial::table(&trials));
+        hold(trials, failed_before);
+    }
+
     #[test]
-    #[ignore = "minutes: thousands of runs; `cargo test -p netto-estimate --test coverage -- --ignored --nocapture`"]
-    fn table() {
-        const RUNS: usize = 2_000;
-        let print = |trials: Vec<Trial>| -> Vec<Trial> {
-            trials.iter().for_each(|trial| println!("{trial}"));
-            trials
-        };
-        println!("| Kind | Scene | Expected | Bias | Before | After |\n|---|---|---|---|---|---|");
-        let mut trials = Vec::new();
-        for mut host in hosts(8) {
-            trials.extend(print(samples::sampled(&host, 20, RUNS)));
-            for burst in [1.0, 4.0] {
-                host.burst = burst;
-                trials.extend(print(owners::owners(&host, 60, RUNS)));
-            }
-        }
-        trials.extend(print(packets::conversations(RUNS)));
-        for windows in [1, 4, 8, 16, 60] {
-            trials.extend(print(windows::counts(windows, RUNS)));
-        }
-        for windows in [60, 240] {
-            trials.extend(print(windows::quantiles(windows, RUNS)));
-        }
-        trials.extend(print(lengths::lengths("counted softirqs", 120, RUNS)));
+    #[ignore = "minutes"]
+    fn counts_in_windows() {
+        let trials = [1, 4, 8, 16, 60].map(|windows| windows::counts(windows, RUNS));
+        print(trials.into_iter().flatten().collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn days_sums() {
         // Ten minutes have all that a day has: what intervals share is most of their error.
-        trials.extend(print(lengths::lengths("long sum", 1_200, RUNS)));
-        trials.extend(print(lengths::corrections(RUNS)));
-        trials.extend(print(differences::differences(600, RUNS)));
-        for host in hosts(64) {
-            let spans: &[usize] = if host.cpus.len() > 8 {
-                &[1, 20]
-            } else {
-                &[1, 20, 120]
+        print(lengths::lengths("day's sum", 1_200, RUNS), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn parts_sums_of_parts_and_programs() {
+        let of_host = |host: host::Host| {
+            let spans = if host.cpus.len() > 8 { 2 } else { 3 };
+            let spans = [1, 20, 120].into_iter().take(spans);
+            let trials = spans.flat_map(|intervals| samples::parts(&host, intervals, RUNS));
+            trials.collect::<Vec<Trial>>()
+        };
+        print(hosts(64).flat_map(of_host).collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn owners_as_causes_and_payers_and_their_pairs() {
+        let of_host = |mut host: host::Host| {
+            let of_burst = |burst| {
+                host.burst = burst;
+                owners::owners(&host, 60, RUNS)
             };
-            for &intervals in spans {
-                trials.extend(print(samples::parts(&host, intervals, RUNS)));
-            }
-        }
-        hold(trials, true);
+            [1.0, 4.0].map(of_burst).into_iter().flatten()
+        };
+        print(hosts(8).flat_map(of_host).collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn components_by_samples_their_power_and_means_over_hosts() {
+        let trials = hosts(8).flat_map(|host| samples::sampled(&host, 20, RUNS));
+        print(trials.collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn softirqs_that_are_counted() {
+        print(lengths::lengths("counted softirqs", 120, RUNS), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn corrections() {
+        print(lengths::corrections(RUNS), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn conversations() {
+        print(packets::conversations(RUNS), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn times_of_conversations() {
+        let trials = hosts(8).flat_map(|host| flows::flows(&host, 60, RUNS));
+        print(trials.collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn differences_of_two_logs() {
+        print(differences::differences(600, RUNS), false);
     }
 }

@@ -5,7 +5,7 @@ use netto_estimate::crossed::{Crossed, Of, Worth};
 use netto_estimate::design_effect::{Clusters, Mass, Weights};
 
 use crate::before;
-use crate::host::{Host, INTERVAL_MS, Phase};
+use crate::host::{Host, INTERVAL_MS};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
 
@@ -39,7 +39,8 @@ fn is_part(figure: Of<u32>, (cause, payer): (u32, u32)) -> bool {
 #[derive(Clone, Default)]
 struct Cpu {
     past: [f64; 5],
-    weights: Weights,
+    causes: Weights,
+    payers: Weights,
 }
 
 /// Figures of owners over so many intervals.
@@ -49,13 +50,6 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
         host.name, host.burst
     );
     let mut trials = FIGURES.map(|(_, kind)| Trial::new(kind, scene.clone()));
-    // Where a CPU has hardly an observation in an interval, their number and the design effect both tell of
-    // that.
-    let few = |phase: &Phase| phase.busy * INTERVAL_MS * phase.hz / 1e3 / host.burst < 3.0;
-    let has_few = host.cpus.iter().flatten().any(few);
-    trials
-        .iter_mut()
-        .for_each(|trial| trial.allowance = has_few);
     for seed in 0..runs {
         let mut random = Random::new(seed as u64);
         let mut cpus = vec![Cpu::default(); host.cpus.len()];
@@ -86,12 +80,14 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
             all_ms *= fade(WEIGHTS_MS);
             let strata = host.interval(number, &mut random);
             let mut of_host = [0.0; 5];
+            let mut past_of_host = [0.0; 5];
             for stratum in &strata {
                 let cpu = &mut cpus[stratum.cpu];
                 all_ms += stratum.time_ms;
                 for part in 0..5 {
                     for _ in 0..stratum.count(part) {
-                        cpu.weights.add(1.0);
+                        cpu.causes.add(1.0);
+                        cpu.payers.add(1.0);
                         causes.add(stratum.cpu, PAIRS[part].0, stratum.period_ms);
                         payers.add(stratum.cpu, PAIRS[part].1, stratum.period_ms);
                         samples.add(1.0);
@@ -99,20 +95,23 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
                         payers_before.add(0, PAIRS[part].1, 1.0);
                     }
                     of_host[part] += cpu.past[part] + f64::from(stratum.count(part));
+                    past_of_host[part] += cpu.past[part];
                 }
             }
             for stratum in &strata {
-                cpus[stratum.cpu]
-                    .weights
-                    .end(stratum.time_ms, fade(WEIGHTS_MS));
+                let cpu = &mut cpus[stratum.cpu];
+                cpu.causes
+                    .end(stratum.time_ms, fade(WEIGHTS_MS), causes.effect());
+                cpu.payers
+                    .end(stratum.time_ms, fade(WEIGHTS_MS), payers.effect());
             }
-            let host_all: f64 = of_host.iter().sum::<f64>().max(1e-9);
+            let host_past: f64 = past_of_host.iter().sum::<f64>().max(1e-9);
             let mut crossed = Crossed::default();
             let mut value = [0.0; FIGURES.len()];
             let mut interval_ms = 0.0;
             for stratum in &strata {
                 let cpu = &mut cpus[stratum.cpu];
-                let worth = |effect: f64| cpu.weights.worth() * effect;
+                let worth = |own: &Weights| own.time() / own.number().max(0.5);
                 let now: [f64; 5] = std::array::from_fn(|part| f64::from(stratum.count(part)));
                 let known = if stratum.samples() > 0 { now } else { cpu.past };
                 let all: f64 = known.iter().sum();
@@ -121,13 +120,13 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
                 let smooth = |part: usize| {
                     (
                         PAIRS[part],
-                        now[part] + cpu.past[part] + 4.0 * of_host[part] / host_all,
+                        cpu.past[part] + 4.0 * past_of_host[part] / host_past,
                     )
                 };
                 let weights: Vec<_> = (0..5).map(smooth).collect();
                 let worth = Worth {
-                    cause: worth(causes.effect()),
-                    payer: worth(payers.effect()),
+                    cause: worth(&cpu.causes),
+                    payer: worth(&cpu.payers),
                     time: 0.0,
                 };
                 crossed.add(stratum.time_ms, worth, &weights, |_| true);

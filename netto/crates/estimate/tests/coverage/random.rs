@@ -3,18 +3,24 @@
 use netto_estimate::random::SplitMix64;
 
 /// A source of random variables; the same seed gives the same.
-pub struct Random(pub SplitMix64);
+pub struct Random {
+    source: SplitMix64,
+    /// Normal variables come in pairs.
+    second: Option<f64>,
+}
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        Random(SplitMix64(
-            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x6573_7469_6d61_7465,
-        ))
+        let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x6573_7469_6d61_7465;
+        Random {
+            source: SplitMix64(seed),
+            second: None,
+        }
     }
 
     /// Uniform from 0 to below 1.
     pub fn uniform(&mut self) -> f64 {
-        self.0.ratio()
+        self.source.ratio()
     }
 
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
@@ -28,8 +34,13 @@ impl Random {
 
     /// Standard normal (G. Box and M. Muller, 1958).
     pub fn normal(&mut self) -> f64 {
+        if let Some(second) = self.second.take() {
+            return second;
+        }
         let radius = (2.0 * self.exponential()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        let (sin, cos) = (std::f64::consts::TAU * self.uniform()).sin_cos();
+        self.second = Some(radius * sin);
+        radius * cos
     }
 
     /// Poisson: products of uniform variables (D. Knuth), in pieces of mean 16.

@@ -101,9 +101,9 @@ pub fn parts(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
             kind,
             format!("{}, {part}, {intervals} intervals", host.name),
         );
-        // With few samples, an interval is divided by those of earlier ones, too, which its own interval
-        // takes for its own.
-        trial.allowance = intervals == 1;
+        // Where a CPU has few samples, an interval is divided by those of earlier ones, too, which its own
+        // interval takes for its own.
+        trial.allowance = (intervals == 1 && host.fewest_samples() < 8.0).then_some(3.0);
         trial
     };
     let trials = (0..host.parts()).map(|part| trial("part", &format!("part {part}")));
@@ -151,6 +151,25 @@ pub fn parts(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
     }
     trials.extend([sums_of_parts, programs]);
     trials
+}
+
+/// The figure in another unit.
+fn times(figure: Figure, factor: f64) -> Figure {
+    Figure {
+        value: figure.value * factor,
+        variance: figure.variance * factor * factor,
+        shared: figure.shared * factor,
+        ..figure
+    }
+}
+
+/// With its shared error as a part of its variance: other hosts do not share it.
+fn independent(figure: Figure) -> Figure {
+    Figure {
+        variance: figure.variance + figure.shared * figure.shared,
+        shared: 0.0,
+        ..figure
+    }
 }
 
 /// Work that samples alone show, whose factor is wrong, over so many intervals: a component, its power, and
@@ -213,7 +232,7 @@ pub fn sampled(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
                 };
                 components.runs.push(run);
                 let watts = WATTS / capacity_ms;
-                let figure = sum.times(watts);
+                let figure = times(sum, watts);
                 power.runs.push(Run {
                     value: figure.value,
                     truth: truth * watts,
@@ -222,17 +241,17 @@ pub fn sampled(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
                     ..run
                 });
             }
-            of_hosts.0 += sum.independent();
+            of_hosts.0 += independent(sum);
             of_hosts.1 += truth;
             of_hosts.2 += squares;
             of_hosts.3 += sum;
         }
         let (sum, truth, squares, _) = of_hosts;
-        let mean = sum.times(1.0 / HOSTS as f64);
+        let mean = times(sum, 1.0 / HOSTS as f64);
         means.runs.push(Run {
             value: mean.value,
             truth: truth / HOSTS as f64,
-            bounds: Some(mean.clustered()),
+            bounds: Some(mean.of_clusters(0.0)),
             before: None,
             expected: truth * truth / squares,
         });

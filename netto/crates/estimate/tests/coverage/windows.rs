@@ -1,7 +1,6 @@
 //! What is measured in windows only: counts, and the length of softirqs.
 
 use netto_estimate::Figure;
-use netto_estimate::proportion::wilson;
 use netto_estimate::windowed_counts::WindowedCounts;
 
 use crate::before;
@@ -68,26 +67,35 @@ fn load(events: Events, random: &mut Random, length: usize) -> Vec<u64> {
 /// Counts over so many windows.
 pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
     let warm = 30;
-    let trial = |(events, scene): (Events, &str)| {
+    let trials = |(events, scene): (Events, &str)| {
         let mut trial = Trial::new("windowed count", format!("{scene}, {windows} windows"));
+        let mut unmet = Trial::new("windowed count", format!("{}, none met", trial.scene));
+        unmet.is_limit = true;
+        if let Events::Seldom = events {
+            trial.kind = "windowed count, upper bound";
+        }
         // Events are taken to come at least by chance, and a step of the load as any difference.
-        trial.allowance = matches!(events, Events::Paced(_) | Events::Alternating);
-        trial.is_limit = matches!(events, Events::Seldom);
+        trial.allowance = match events {
+            Events::Paced(_) => Some(f64::INFINITY),
+            Events::Alternating => Some(2.0),
+            _ => None,
+        };
         for seed in 0..runs {
             let mut random = Random::new(seed as u64);
             let load = load(events, &mut random, (warm + windows) * 1_000);
             let mut counts = WindowedCounts::default();
             let mut before = before::WindowedCounts::default();
             let mut sum = Figure::default();
-            let (mut freedom, mut truth) = (0.0, 0);
+            let (mut freedom, mut truth, mut all_met) = (0.0, 0, 0);
             for (number, second) in load.chunks(1_000).enumerate() {
                 if number == warm {
-                    (sum, freedom, truth) = (Figure::default(), 0.0, 0);
+                    (sum, freedom, truth, all_met) = (Figure::default(), 0.0, 0, 0);
                     (before.value, before.of_sum) = (0.0, 0.0);
                 }
                 truth += second.iter().sum::<u64>();
                 let from = random.between(0.0, (500 - WINDOW) as f64) as usize;
                 let met = second[from..from + WINDOW].iter().sum::<u64>();
+                all_met += met;
                 for (met, ns) in [(met, WINDOW as u64 * MS), (0, 0)] {
                     let found = counts.part(&[met], ns, 500 * MS);
                     sum += found.events.unwrap();
@@ -103,79 +111,28 @@ pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
             }
             sum.square_by_freedom = sum.variance * sum.variance / freedom;
             let grain = 1_000.0 / WINDOW as f64;
-            trial.runs.push(Run {
+            let mut bounds = sum.of_clusters(grain);
+            // A window that meets a burst stands for bursts in each until the next; where none meets one,
+            // nothing tells how large they are, and the rule of three is of single events.
+            let is_seldom = matches!(events, Events::Seldom);
+            let is_unmet = is_seldom && all_met == 0;
+            assert!(!is_unmet || bounds.0 == 0.0 && bounds.1 > 3.0 * grain);
+            bounds.0 = if is_seldom { 0.0 } else { bounds.0 };
+            let of = if is_unmet { &mut unmet } else { &mut trial };
+            of.runs.push(Run {
                 value: sum.value,
                 truth: truth as f64,
-                bounds: Some(sum.of_clusters(grain)),
+                bounds: Some(bounds),
                 before: before.bounds(),
-                expected: if windows < 8 {
+                expected: if is_seldom || windows < 8 {
                     0.0
                 } else {
                     truth as f64 / grain
                 },
             });
         }
-        trial
+        [trial, unmet]
     };
-    ALL.into_iter().map(trial).collect()
-}
-
-/// Quantiles of latencies that are measured in windows: those of a burst are alike.
-pub fn quantiles(windows: usize, runs: usize) -> Vec<Trial> {
-    let trial = |share: f64| {
-        let scene = format!(
-            "p{} of bursts of 5 to 400 ms, {windows} windows",
-            100.0 * share
-        );
-        let mut trial = Trial::new("latency quantile", scene);
-        // A window counts as one observation, however many packets it has.
-        trial.allowance = true;
-        for seed in 0..runs {
-            let mut random = Random::new(seed as u64);
-            // Packets of each millisecond, and their latency.
-            let mut load: Vec<(f64, f64)> = Vec::new();
-            while load.len() < windows * 1_000 {
-                let lasts = random.between(5.0, 400.0) as usize;
-                let (packets, level) = (random.between(1.0, 80.0), random.normal());
-                load.extend((0..lasts).map(|_| (packets, (level + 0.3 * random.normal()).exp())));
-            }
-            load.truncate(windows * 1_000);
-            let mut met = Vec::new();
-            for second in load.chunks(1_000) {
-                let from = random.between(0.0, (1_000 - WINDOW) as f64) as usize;
-                met.extend(&second[from..from + WINDOW]);
-            }
-            let sorted = |mut packets: Vec<(f64, f64)>| {
-                packets.sort_by(|a, b| a.1.total_cmp(&b.1));
-                packets
-            };
-            let (all, met) = (sorted(load), sorted(met));
-            let (low, high) = wilson(share, windows as f64);
-            let bounds = (quantile(&met, low), quantile(&met, high));
-            trial.runs.push(Run {
-                value: quantile(&met, share),
-                truth: quantile(&all, share),
-                bounds: Some(bounds),
-                before: None,
-                expected: windows as f64,
-            });
-        }
-        trial
-    };
-    [0.5, 0.9, 0.99].map(trial).to_vec()
-}
-
-/// The latency up to which this share of packets lies; they are sorted.
-fn quantile(packets: &[(f64, f64)], share: f64) -> f64 {
-    if share >= 1.0 {
-        return f64::INFINITY;
-    }
-    let mut left = share * packets.iter().map(|(packets, _)| packets).sum::<f64>();
-    for (packets, latency) in packets {
-        left -= packets;
-        if left < 0.0 {
-            return *latency;
-        }
-    }
-    packets.last().map_or(0.0, |(_, latency)| *latency)
+    let trials = ALL.into_iter().flat_map(trials);
+    trials.filter(|trial| !trial.runs.is_empty()).collect()
 }

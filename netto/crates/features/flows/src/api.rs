@@ -284,8 +284,8 @@ mod tests {
             packets_variance: Some(0),
             cpu_ns: Some(packets),
             sampled: SampledTime {
-                received_ns: None,
                 sent_ns: Some(packets),
+                ..SampledTime::default()
             },
         }
     }

@@ -78,8 +78,8 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
     };
     let evidence = |ns: Option<u64>| {
         ns.map(|ns| Evidence {
-            ns: part(ns, SHOWN),
-            sample_ns_ms: Some(part(ns, SHOWN) * INDEPENDENT_MS),
+            ns,
+            sample_ns_ms: Some(ns * INDEPENDENT_MS),
         })
     };
     let conversation = |(port, protocol, host, far, [received, sent]): Talker| {
@@ -89,6 +89,8 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
         };
         let from_there = amount(counts.rx_packets, counts.rx_bytes, received);
         let from_here = amount(counts.tx_packets, counts.tx_bytes, sent);
+        let shown_ns = rx_softirq_ns.map(|ns| part(ns, cost(received) * SHOWN / 1_000));
+        let sent_ns = sends_ns.map(|ns| part(ns, sent));
         Conversation {
             interface: INTERFACE.to_owned(),
             vlans: Vec::new(),
@@ -100,8 +102,9 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
             packets_variance: Some(0),
             cpu_ns: rx_softirq_ns.map(|ns| part(ns, cost(received))),
             sampled: SampledTime {
-                received_ns: rx_softirq_ns.map(|ns| part(ns, cost(received) * SHOWN / 1_000)),
-                sent_ns: sends_ns.map(|ns| part(ns, sent)),
+                received_ns: shown_ns,
+                sent_ns,
+                ns_ms: [shown_ns, sent_ns].map(|ns| Some(ns? * INDEPENDENT_MS)),
             },
         }
     };

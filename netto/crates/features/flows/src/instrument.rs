@@ -171,19 +171,17 @@ fn times(cpus: &[u32], sections: &Sections, shown: Option<Vec<FlowTime>>) -> Tim
             direction: directions[direction],
             flow: own.flow,
             ns: own.ns,
+            sample_ms: own.sample_ms,
         })
     };
     let shown: Vec<Shown> = shown.into_iter().filter_map(of_flow).collect();
     let evidence = |at: usize| {
         let mut all = sections.owners.as_ref()?.basis.iter();
         let basis = all.find(|own| Some(own.component as usize) == rows[at])?;
-        let of_it = shown.iter().filter(|own| own.direction == directions[at]);
-        let ns = of_it.map(|own| own.ns).sum();
-        let part = ns as f64 / basis.total_ns().max(1) as f64;
-        let sample_ns_ms = basis
-            .cause_ns_ms
-            .map(|ns_ms| (ns_ms as f64 * part).ceil() as u64);
-        Some(Evidence { ns, sample_ns_ms })
+        Some(Evidence {
+            ns: basis.total_ns(),
+            sample_ns_ms: basis.cause_ns_ms,
+        })
     };
     let cost = sections.cost.as_ref();
     Times {

@@ -32,6 +32,8 @@ pub(crate) struct Shown {
     pub direction: Direction,
     pub flow: FlowEnds,
     pub ns: u64,
+    /// For how long one independent sample stands there, milliseconds.
+    pub sample_ms: f64,
 }
 
 /// What is known of the time of an interval.
@@ -41,7 +43,7 @@ pub(crate) struct Times {
     pub received: Option<Vec<Received>>,
     /// What samples show; `None` if they show no flows.
     pub shown: Option<Vec<Shown>>,
-    /// How exact that is, of the RX softirq and of sends.
+    /// The wholes of that, and how exact they are: of the RX softirq and of sends.
     pub evidence: [Option<Evidence>; 2],
     /// Time of sends on all CPUs.
     pub sends_ns: Option<u64>,
@@ -56,6 +58,9 @@ pub(crate) struct Time {
     pub shown_ns: u64,
     /// Of sends, all of which samples show.
     pub sent_ns: u64,
+    /// What samples show of both × the time for which one independent sample stands, nanoseconds ×
+    /// milliseconds.
+    pub ns_ms: [u64; 2],
 }
 
 /// The time of an interval, divided.
@@ -91,8 +96,8 @@ pub(crate) fn charge(drained: &mut Drained, times: &Times) -> Charged {
 
 /// See the head of this file.
 struct Shares {
-    /// By flow and direction.
-    shown: HashMap<(FlowEnds, Direction), Share>,
+    /// By flow and direction, and for how long one of its samples stands on average, milliseconds.
+    shown: HashMap<(FlowEnds, Direction), (Share, f64)>,
     /// By CPU, the rest of its RX softirq.
     rest: HashMap<u32, Share>,
 }
@@ -110,17 +115,20 @@ pub(crate) fn ends(key: &Key) -> [FlowEnd; 2] {
 impl Shares {
     /// For all of these parts.
     fn new(drained: &Drained, times: &Times) -> Shares {
-        let mut whole_ns: HashMap<(FlowEnds, Direction), u64> = HashMap::new();
+        let mut sums: HashMap<(FlowEnds, Direction), (u64, f64)> = HashMap::new();
         let mut shown_ns: HashMap<u32, u64> = HashMap::new();
         for own in times.shown.iter().flatten() {
-            *whole_ns.entry((own.flow, own.direction)).or_default() += own.ns;
+            let (ns, ns_ms) = sums.entry((own.flow, own.direction)).or_default();
+            *ns += own.ns;
+            *ns_ms += own.ns as f64 * own.sample_ms;
             if own.direction == Direction::In {
                 *shown_ns.entry(own.cpu).or_default() += own.ns;
             }
         }
-        let empty = whole_ns
-            .into_iter()
-            .map(|(whose, ns)| (whose, Share::new(ns, 0)));
+        let empty = sums.into_iter().map(|(whose, (ns, ns_ms))| {
+            let sample_ms = ns_ms / ns.max(1) as f64;
+            (whose, (Share::new(ns, 0), sample_ms))
+        });
         let mut shares = Shares {
             shown: empty.collect(),
             rest: HashMap::new(),
@@ -128,7 +136,7 @@ impl Shares {
         let mut received: HashMap<u32, u64> = HashMap::new();
         let prefixes = drained.prefixes.iter().map(|own| &own.part);
         for part in drained.parts.iter().chain(prefixes) {
-            if let Some(share) = shares.shown_of(part) {
+            if let Some((share, _)) = shares.shown_of(part) {
                 share.expect(part.counts.packets);
             }
             if is_received(part) {
@@ -151,7 +159,7 @@ impl Shares {
     }
 
     /// What samples show of this part's flow in its direction.
-    fn shown_of(&mut self, part: &Part) -> Option<&mut Share> {
+    fn shown_of(&mut self, part: &Part) -> Option<&mut (Share, f64)> {
         if self.shown.is_empty() {
             return None;
         }
@@ -163,10 +171,15 @@ impl Shares {
     /// The time of the next part: each is asked for once.
     fn of(&mut self, part: &Part) -> Time {
         let packets = part.counts.packets;
-        let shown_ns = self.shown_of(part).map_or(0, |share| share.of(packets));
+        let shown = self.shown_of(part).map(|(share, sample_ms)| {
+            let ns = share.of(packets);
+            (ns, (ns as f64 * *sample_ms).ceil() as u64)
+        });
+        let (shown_ns, ns_ms) = shown.unwrap_or_default();
         if !is_received(part) {
             return Time {
                 sent_ns: shown_ns,
+                ns_ms: [0, ns_ms],
                 ..Time::default()
             };
         }
@@ -174,14 +187,19 @@ impl Shares {
         Time {
             received_ns: shown_ns + rest.map_or(0, |share| share.of(packets)),
             shown_ns,
-            sent_ns: 0,
+            ns_ms: [ns_ms, 0],
+            ..Time::default()
         }
     }
 
     /// Time of the RX softirq that nobody has got.
     fn rest_ns(&self) -> u64 {
-        let received = |(whose, _): &(&(FlowEnds, Direction), &Share)| whose.1 == Direction::In;
-        let shown = self.shown.iter().filter(received).map(|(_, share)| share);
+        let received = |(whose, _): &(&(FlowEnds, Direction), _)| whose.1 == Direction::In;
+        let shown = self
+            .shown
+            .iter()
+            .filter(received)
+            .map(|(_, (share, _))| share);
         shown.chain(self.rest.values()).map(Share::rest).sum()
     }
 }
@@ -210,6 +228,7 @@ mod tests {
             direction: of.key.direction().unwrap(),
             flow: FlowEnds::new(of.key.protocol(), ends(&of.key)),
             ns,
+            sample_ms: 10.0,
         }
     }
 

@@ -66,9 +66,11 @@ impl Sum {
         });
         self.sampled += part.sampled;
         self.share += share_of(part);
-        self.time.received_ns += time.received_ns;
-        self.time.shown_ns += time.shown_ns;
-        self.time.sent_ns += time.sent_ns;
+        let sum = &mut self.time;
+        sum.received_ns += time.received_ns;
+        sum.shown_ns += time.shown_ns;
+        sum.sent_ns += time.sent_ns;
+        sum.ns_ms = [0, 1].map(|side| sum.ns_ms[side] + time.ns_ms[side]);
     }
 
     fn both(&self) -> Amount {
@@ -248,6 +250,7 @@ fn conversation(
         sampled: SampledTime {
             received_ns: times.shown.as_ref().map(|_| sum.time.shown_ns),
             sent_ns: times.sends_ns.map(|_| sum.time.sent_ns),
+            ns_ms: sum.time.ns_ms.map(Some),
         },
     }
 }

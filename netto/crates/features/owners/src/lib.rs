@@ -450,11 +450,6 @@ impl Instrument for WhoseCost {
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
-        let mut flows = Vec::new();
-        if platform.readers.records.tell_ends() {
-            flows = self.flows.divide(cost, cpus);
-            platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
-        }
         if platform.programs.is_some() {
             platform.program_causes = Some(self.program_causes(now_ns));
         }
@@ -463,6 +458,12 @@ impl Instrument for WhoseCost {
         let basis = self
             .division
             .divide(cost, cpus, |portion| portions.push(portion));
+        let mut flows = Vec::new();
+        if platform.readers.records.tell_ends() {
+            let sample_ns = |event, cpu| self.division.sample_ns(event, cpu);
+            flows = self.flows.divide(cost, cpus, sample_ns);
+            platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
+        }
         let (owners, taken_there) = self.section(cpus, &platform.watched_cpus, &flows, now_ns);
         platform.taken_there = taken_there;
         sections.owners = Some(Owners { basis, ..owners });

@@ -335,7 +335,8 @@ impl Division {
                 };
                 let times: Vec<(usize, u64)> = leaves.iter().filter_map(ns).collect();
                 let all_ns = times.iter().map(|(_, ns)| ns).sum();
-                precision.end(event.row, cpu, all_ns);
+                let is_for_others = event.nature != Nature::Task;
+                precision.end(event.row, cpu, all_ns, is_for_others);
                 let charged = self.weigh_charged(event, &times, cpu);
                 let is_charged = charged.is_some();
                 let mut parts = charged.into_iter().flatten();
@@ -388,6 +389,15 @@ impl Division {
         }
     }
 
+    /// For how long one independent sample stands, nanoseconds, of those by which an event's time on a CPU is
+    /// divided among causes.
+    pub fn sample_ns(&self, event: usize, cpu: usize) -> f64 {
+        let event = self.events.iter().find(|own| own.row == event);
+        event.map_or(0.0, |event| {
+            self.worth(&self.precision, event, cpu, 0.0).cause
+        })
+    }
+
     /// For how long one independent sample stands, of those by which an event is divided on a CPU.
     fn worth(&self, precision: &Precision, event: &Event, cpu: usize, time: f64) -> Worth {
         let stand_ins = match event.nature {
@@ -395,12 +405,11 @@ impl Division {
             Nature::Sent => [self.sends, None],
             Nature::Task | Nature::Received => [None; 2],
         };
-        let is_for_others = event.nature != Nature::Task;
-        precision.worth((event.row, cpu), stand_ins, is_for_others, time)
+        precision.worth((event.row, cpu), stand_ins, time)
     }
 
-    /// What an event's time on a CPU is divided by, of the interval and of earlier ones: its own, and the
-    /// host's.
+    /// What owners are expected of an event's time on a CPU by earlier intervals: its own, and the host's. By
+    /// those of the interval, errors would be larger where more was found, and sums of many too large.
     fn evidence(&self, event: &Event, cpu: usize) -> [Vec<(Pair, f64)>; 2] {
         let charged = self.charged(cpu);
         let charged = charged.filter(|_| Some(event.row) == self.received);
@@ -412,10 +421,11 @@ impl Division {
             ),
         };
         [own, Some(host)].map(|pool| {
-            let all = pool
-                .into_iter()
-                .flat_map(|pool| pool.evidence().iter().chain(pool.past()));
-            let known = all.filter(|(known, _)| !known.is_handed_on());
+            let past = pool.into_iter().flat_map(|pool| match pool.past() {
+                [] => pool.evidence(),
+                past => past,
+            });
+            let known = past.filter(|(known, _)| !known.is_handed_on());
             known.map(|(known, weight)| (known.pair, *weight)).collect()
         })
     }

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 /// How long charged time stands for that until there is more, nanoseconds: windows are a second
 /// apart.
 const STANDS_NS: u64 = 2_000_000_000;
+const NS_PER_MS: f64 = 1e6;
 
 /// What is known of one event on one CPU: samples, or charged time.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +37,7 @@ impl Seen {
 }
 
 /// The time of an owner's flow on a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnedTime {
     /// The owner that caused it.
     pub cause: u32,
@@ -106,8 +107,14 @@ impl FlowSamples {
         }
     }
 
-    /// Divides the time of events on these CPUs.
-    pub fn divide(&self, cost: &Cost, cpus: &[u32]) -> Vec<OwnedTime> {
+    /// Divides the time of events on these CPUs; `sample_ns` is for how long one independent sample of an event
+    /// stands on a CPU.
+    pub fn divide(
+        &self,
+        cost: &Cost,
+        cpus: &[u32],
+        sample_ns: impl Fn(usize, usize) -> f64,
+    ) -> Vec<OwnedTime> {
         let mut times = Vec::new();
         let sampled = self.samples.iter();
         let sampled = sampled.filter(|(place, _)| !self.charged.contains_key(place));
@@ -117,6 +124,7 @@ impl FlowSamples {
             let Some(whole_ns) = ns else {
                 continue;
             };
+            let sample_ms = sample_ns(event, cpu) / NS_PER_MS;
             times.extend(seen.known.iter().map(|(&(cause, flow), &own)| {
                 let ns = u128::from(whole_ns) * u128::from(own) / u128::from(seen.all);
                 let time = FlowTime {
@@ -124,6 +132,7 @@ impl FlowSamples {
                     event,
                     flow,
                     ns: ns as u64,
+                    sample_ms,
                 };
                 OwnedTime { cause, time }
             }));
@@ -167,7 +176,7 @@ mod tests {
         ] {
             samples.add((cpu, event), who);
         }
-        let mut times = samples.divide(&cost, &[0, 1]);
+        let mut times = samples.divide(&cost, &[0, 1], |_, _| 2e6);
         times.sort_by_key(|own| own.time.cpu);
         let of = |own: &OwnedTime| (own.cause, own.time.cpu, own.time.ns);
         assert_eq!(
@@ -175,7 +184,7 @@ mod tests {
             [(7, 0, 600), (8, 1, 500)]
         );
         samples.begin(1);
-        assert!(samples.divide(&cost, &[0, 1]).is_empty());
+        assert!(samples.divide(&cost, &[0, 1], |_, _| 2e6).is_empty());
     }
 
     #[test]
@@ -183,7 +192,7 @@ mod tests {
         let (cost, event) = cost([1_000, 0]);
         let mut samples = FlowSamples::default();
         let ns = |samples: &FlowSamples| {
-            let mut times = samples.divide(&cost, &[0, 1]);
+            let mut times = samples.divide(&cost, &[0, 1], |_, _| 2e6);
             times.sort_by_key(|own| own.time.flow);
             times.iter().map(|own| own.time.ns).collect::<Vec<_>>()
         };
@@ -194,7 +203,7 @@ mod tests {
         samples.add((0, event), Some((7, flow(3))));
         assert_eq!(ns(&samples), [600, 200]);
         samples.rename(|who| who + 1);
-        let renamed = samples.divide(&cost, &[0, 1]);
+        let renamed = samples.divide(&cost, &[0, 1], |_, _| 2e6);
         assert!(renamed.iter().all(|own| own.cause == 8), "{renamed:?}");
         samples.rename(|who| who - 1);
         samples.begin(500_000_000);

@@ -77,8 +77,14 @@ impl Precision {
         self.payers.add(cpu, payer, weight);
     }
 
-    /// Ends the interval of an event on a CPU, with its time.
-    pub fn end(&mut self, event: usize, cpu: usize, ns: u64) {
+    /// Ends the interval of an event on a CPU, with its time. The windows of others' packets are clusters
+    /// of causes, and all are of payers.
+    pub fn end(&mut self, event: usize, cpu: usize, ns: u64, is_for_others: bool) {
+        let of_causes = if is_for_others {
+            self.causes.effect()
+        } else {
+            1.0
+        };
         let own = match ns {
             0 => self.events.get_mut(&(event, cpu)),
             _ => Some(self.events.entry((event, cpu)).or_default()),
@@ -86,21 +92,15 @@ impl Precision {
         if let Some(own) = own {
             let elapsed_ns = self.now_ns.saturating_sub(own.ended_ns) as f64;
             let left = 0.5_f64.powf(elapsed_ns / HALF_LIFE_NS);
-            own.causes.end(ns as f64, left);
-            own.payers.end(ns as f64, left);
+            own.causes.end(ns as f64, left, of_causes);
+            own.payers.end(ns as f64, left, self.payers.effect());
             own.ended_ns = self.now_ns;
         }
     }
 
     /// For how long one independent sample stands of those by which an event's time is divided on a CPU:
     /// its own, and those of the events that stand in for it. `time` is that of its time.
-    pub fn worth(
-        &self,
-        (event, cpu): (usize, usize),
-        stand_ins: [StandIn; 2],
-        is_softirq: bool,
-        time: f64,
-    ) -> Worth {
+    pub fn worth(&self, (event, cpu): (usize, usize), stand_ins: [StandIn; 2], time: f64) -> Worth {
         let of = |event: usize| self.events.get(&(event, cpu)).copied().unwrap_or_default();
         let own = of(event);
         let worth = |own: Weights, other: Option<Weights>| {
@@ -108,21 +108,16 @@ impl Precision {
             own.time() / number.max(LEAST_SAMPLES)
         };
         let [causes, payers] = stand_ins.map(|event| event.map(of));
-        let effect = if is_softirq {
-            self.causes.effect()
-        } else {
-            1.0
-        };
         Worth {
-            cause: worth(own.causes, causes.map(|other| other.causes)) * effect,
-            payer: worth(own.payers, payers.map(|other| other.payers)) * self.payers.effect(),
+            cause: worth(own.causes, causes.map(|other| other.causes)),
+            payer: worth(own.payers, payers.map(|other| other.payers)),
             time,
         }
     }
 
     /// Begins the division of an event.
     pub fn begin_event(&mut self) {
-        self.crossed = Crossed::default();
+        self.crossed.clear();
         self.time_ns.clear();
     }
 
