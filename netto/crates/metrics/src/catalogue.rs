@@ -1,6 +1,7 @@
 //! The declaration of a metric: made once, by its feature, and used by every format.
 
 use metrics_common::histogram::Histogram;
+use metrics_common::named;
 use metrics_common::{Info, Snapshot};
 
 use crate::totals::{State, Totals};
@@ -54,26 +55,15 @@ pub struct Family {
     pub otlp: Otlp,
 }
 
-/// The kinds of families.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+named! {
+    /// The kinds of families.
+    Kind:
     /// A total since the start of netto.
-    Counter,
+    Counter "counter";
     /// A current state.
-    Gauge,
+    Gauge "gauge";
     /// A distribution of times since the start of netto.
-    Histogram,
-}
-
-impl Kind {
-    /// The name in Prometheus' text format.
-    pub fn slug(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
-    }
+    Histogram "histogram";
 }
 
 /// The unit of a family's values.

@@ -107,7 +107,7 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
         |inputs, out| {
             let Some(traffic) = &inputs.sum().sections.traffic else { return };
             for count in ProtocolCount::ALL {
-                let value = traffic.protocol(*count);
+                let value = traffic.protocol(count);
                 out.push_known(&[count.slug()], value.map(Value::Count));
             }
         };
