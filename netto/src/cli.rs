@@ -308,12 +308,13 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
     as_usual(command, &run)
 }
 
-/// Options with an environment variable besides those of `netto run`: of what is made up, played and asked.
-const MORE_VARIABLES: [&str; 9] = [
-    "cpus", "seed", "hosts", "speed", "paused", "connect", "ca-file", "replay", "seconds",
+/// Options with an environment variable besides the keys of `netto run`: which configuration file holds, and
+/// what is made up, played and asked.
+const MORE_VARIABLES: [&str; 10] = [
+    "config", "cpus", "seed", "hosts", "speed", "paused", "connect", "ca-file", "replay", "seconds",
 ];
-/// Commands about files, on which no environment variable has an influence.
-const OF_FILES: [&str; 4] = ["report", "diff", "synth", "log"];
+/// Commands whose further options have none: no daemon, player or made-up host is behind them.
+const OF_FILES: [&str; 5] = ["report", "diff", "synth", "log", "flows"];
 
 /// What holds for all options: docs/OPTIONS.md and not the help has their environment variables,
 /// and a BOOL need not be said, as in `--latency`.
@@ -322,14 +323,14 @@ fn as_usual(command: clap::Command, run: &clap::Command) -> clap::Command {
         let mut names = option.get_value_names().into_iter().flatten();
         names.any(|name| name.as_str() == "BOOL")
     };
+    let has_more = !OF_FILES.contains(&command.get_name());
     let has_variable = |name: &str| {
-        let is_of_run = || keys(run).any(|(_, option)| option.get_long() == Some(name));
-        name == "config" || MORE_VARIABLES.contains(&name) || is_of_run()
+        let is_of_run = keys(run).any(|(_, option)| option.get_long() == Some(name));
+        is_of_run || has_more && MORE_VARIABLES.contains(&name)
     };
-    let is_about_files = OF_FILES.contains(&command.get_name());
     let command = command.mut_args(|option| {
         let name = option.get_long().filter(|name| has_variable(name));
-        let option = match name.filter(|_| !is_about_files).map(environment::name_of) {
+        let option = match name.map(environment::name_of) {
             Some(variable) => option.env(variable).hide_env(true),
             None => option,
         };
