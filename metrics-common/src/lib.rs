@@ -15,6 +15,7 @@
 //! * [`efficiency`]: networking's CPU time in relation to its work.
 //! * [`latency`]: points at which packets wait, and the histogram of the waiting times.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
+//! * [`named`]: tables of names.
 //! * [`words`]: names on the wire.
 //! * [`confidence`]: the uncertainty of an estimate.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
@@ -35,6 +36,7 @@ macro_rules! messages {
 pub mod component;
 pub mod histogram;
 pub mod latency;
+pub mod named;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};

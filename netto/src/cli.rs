@@ -119,7 +119,7 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub struct FileArgs {
     /// Configuration file in TOML [default: /etc/netto.toml, if there is one]
-    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What the file says.
     #[arg(skip)]
@@ -133,10 +133,10 @@ pub struct HostArgs {
     #[command(flatten)]
     pub file: FileArgs,
     /// Where the kernel's proc file system is [default: /proc]
-    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT")]
+    #[arg(long, value_name = "DIR")]
     pub proc_root: Option<PathBuf>,
     /// Where the kernel's sysfs is [default: /sys]
-    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT")]
+    #[arg(long, value_name = "DIR")]
     pub sys_root: Option<PathBuf>,
 }
 
@@ -149,22 +149,12 @@ pub struct MeasureArgs {
     /// By which means to measure: auto (the best that this host allows), fentry
     /// or kprobe (an error where refused), or sampling (no probe but the stack sampler, so
     /// that the cost follows the frequency and never the traffic) [default: auto]
-    #[arg(
-        long,
-        value_name = "METHOD",
-        hide_possible_values = true,
-        env = "NETTO_METHOD"
-    )]
+    #[arg(long, value_name = "METHOD", hide_possible_values = true)]
     pub method: Option<MethodName>,
     /// What takes stack samples: perf (a timer of its own), tick (the scheduler's, HZ times a
     /// second, at no cost), or auto (perf, but tick where --max-overhead has room for fewer than
     /// 100 of perf's interrupts a second) [default: auto]
-    #[arg(
-        long,
-        value_name = "SAMPLER",
-        hide_possible_values = true,
-        env = "NETTO_SAMPLER"
-    )]
+    #[arg(long, value_name = "SAMPLER", hide_possible_values = true)]
     pub sampler: Option<SamplerName>,
 }
 
@@ -172,12 +162,7 @@ pub struct MeasureArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct LevelArgs {
     /// How much to log: error, warn, info, debug or trace [default: info]
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        hide_possible_values = true,
-        env = "NETTO_LOG_LEVEL"
-    )]
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
     pub log_level: Option<LogLevel>,
 }
 
@@ -186,35 +171,19 @@ pub struct LevelArgs {
 pub struct ServeArgs {
     /// Address to listen on; anybody who reaches it can read it. Or a UNIX socket, for those whom its
     /// mode and group let in: unix:/run/netto.sock?mode=660&group=adm [default: 127.0.0.1]
-    #[arg(
-        short,
-        long,
-        value_parser = listen_address,
-        value_name = "IP|unix:PATH",
-        env = "NETTO_ADDRESS"
-    )]
+    #[arg(short, long, value_parser = listen_address, value_name = "IP|unix:PATH")]
     pub address: Option<ListenAddress>,
     /// Port to listen on; 0 lets the system choose [default: 10880]
-    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]
+    #[arg(short, long, value_name = "PORT")]
     pub port: Option<u16>,
     /// TLS and passwords, in the format of Prometheus' exporter-toolkit
-    #[arg(
-        long = "web.config.file",
-        value_name = "FILE",
-        env = "NETTO_WEB_CONFIG_FILE"
-    )]
+    #[arg(long = "web.config.file", value_name = "FILE")]
     pub web_config_file: Option<PathBuf>,
     /// Another name under which this host may be addressed by browsers and scrapers
-    #[arg(
-        long,
-        value_parser = host_name,
-        value_name = "NAME",
-        value_delimiter = ',',
-        env = "NETTO_ALLOWED_HOST"
-    )]
+    #[arg(long, value_parser = host_name, value_name = "NAME", value_delimiter = ',')]
     pub allowed_host: Vec<String>,
     /// How many dashboards may be open at once [default: 64]
-    #[arg(value_parser = in_range(1..=10_000_usize, ""), long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS")]
+    #[arg(value_parser = in_range(1..=10_000_usize, ""), long, value_name = "COUNT")]
     pub max_clients: Option<usize>,
 }
 
@@ -222,31 +191,20 @@ pub struct ServeArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArgs {
     /// Stack samples per second and CPU [default: 1000]
-    #[arg(
-        short,
-        long,
-        value_parser = in_range(1..=100_000_u64, "Hz"),
-        value_name = "HZ",
-        env = "NETTO_FREQUENCY"
-    )]
+    #[arg(short, long, value_parser = in_range(1..=100_000_u64, "Hz"), value_name = "HZ")]
     pub frequency: Option<u64>,
     /// What netto may cost, in per cent of each CPU's time, averaged over ten seconds: what is too
     /// frequent to be timed within it is sampled, and stacks are sampled less often [default: 1]
-    #[arg(
-        long,
-        value_parser = in_range(0.1..=100.0_f64, "per cent"),
-        value_name = "PERCENT",
-        env = "NETTO_MAX_OVERHEAD"
-    )]
+    #[arg(long, value_parser = in_range(0.1..=100.0_f64, "per cent"), value_name = "PERCENT")]
     pub max_overhead: Option<f64>,
     /// Length of a measured interval, milliseconds [default: 500]
-    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS", env = "NETTO_USER_PERIOD")]
+    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS")]
     pub user_period: Option<u64>,
     /// Whom to serve and how.
     #[command(flatten)]
     pub serve: ServeArgs,
     /// Write every snapshot to this file; an existing netto log is continued
-    #[arg(short, long, value_name = "PATH", env = "NETTO_LOG_FILE")]
+    #[arg(short, long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
     /// Which metrics Prometheus gets.
     #[command(flatten)]
@@ -345,18 +303,37 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
     let command = command.mut_subcommand("run", with_options);
     let command = command.mut_subcommand("check", with_options);
     let command = command.mut_subcommand("config", with_options);
-    as_usual(command.mut_subcommand("demo", with_options))
+    let command = command.mut_subcommand("demo", with_options);
+    let run = with_options(RunArgs::augment_args(clap::Command::new("run")));
+    as_usual(command, &run)
 }
+
+/// Options with an environment variable besides the keys of `netto run`: which configuration file holds, and
+/// what is made up, played and asked.
+const MORE_VARIABLES: [&str; 10] = [
+    "config", "cpus", "seed", "hosts", "speed", "paused", "connect", "ca-file", "replay", "seconds",
+];
+/// Commands whose further options have none: no daemon, player or made-up host is behind them.
+const OF_FILES: [&str; 5] = ["report", "diff", "synth", "log", "flows"];
 
 /// What holds for all options: docs/OPTIONS.md and not the help has their environment variables,
 /// and a BOOL need not be said, as in `--latency`.
-fn as_usual(command: clap::Command) -> clap::Command {
+fn as_usual(command: clap::Command, run: &clap::Command) -> clap::Command {
     let is_bool = |option: &clap::Arg| {
         let mut names = option.get_value_names().into_iter().flatten();
         names.any(|name| name.as_str() == "BOOL")
     };
+    let has_more = !OF_FILES.contains(&command.get_name());
+    let has_variable = |name: &str| {
+        let is_of_run = keys(run).any(|(_, option)| option.get_long() == Some(name));
+        is_of_run || has_more && MORE_VARIABLES.contains(&name)
+    };
     let command = command.mut_args(|option| {
-        let option = option.hide_env(true);
+        let name = option.get_long().filter(|name| has_variable(name));
+        let option = match name.map(environment::name_of) {
+            Some(variable) => option.env(variable).hide_env(true),
+            None => option,
+        };
         if !is_bool(&option) {
             return option;
         }
@@ -365,7 +342,7 @@ fn as_usual(command: clap::Command) -> clap::Command {
             .default_missing_value("true")
             .hide_possible_values(true)
     });
-    command.mut_subcommands(as_usual)
+    command.mut_subcommands(|command| as_usual(command, run))
 }
 
 fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {

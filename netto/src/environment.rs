@@ -30,6 +30,12 @@ fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().chain(of_commands)
 }
 
+/// The variable of the option with this name: `--web.config.file` is NETTO_WEB_CONFIG_FILE.
+pub fn name_of(option: &str) -> String {
+    let name = option.replace(['-', '.'], "_");
+    format!("{PREFIX}{}", name.to_uppercase())
+}
+
 /// The variable of an option, if it has one.
 pub fn variable(option: &Arg) -> Option<&str> {
     option.get_env()?.to_str()

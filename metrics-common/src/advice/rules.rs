@@ -4,6 +4,7 @@
 use super::commands;
 use super::figures::Figures;
 use crate::component::{COMPONENTS, index_of};
+use crate::named;
 use crate::sections::{Interface, ProtocolCount, Setup, SocketMemory, SoftnetCount, WorkCount};
 use crate::sort::sort_by;
 use crate::text::{count, cpu_list, cpus, percent};
@@ -36,36 +37,24 @@ pub struct Limit {
     pub ends: f64,
 }
 
-/// The unit of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+named! {
+    /// The unit of a figure.
+    Unit:
     /// A share of one CPU, 0 to 1.
-    Share,
+    Share "share_of_cpu";
     /// CPU time by time.
-    Cpus,
+    Cpus "cpus";
     /// Events by second.
-    PerSecond,
+    PerSecond "per_second";
     /// Bytes.
-    Bytes,
+    Bytes "bytes";
     /// Nanoseconds.
-    Nanoseconds,
+    Nanoseconds "nanoseconds";
     /// A ratio.
-    Times,
+    Times "times";
 }
 
 impl Unit {
-    /// Its name for machines.
-    pub fn slug(self) -> &'static str {
-        match self {
-            Unit::Share => "share_of_cpu",
-            Unit::Cpus => "cpus",
-            Unit::PerSecond => "per_second",
-            Unit::Bytes => "bytes",
-            Unit::Nanoseconds => "nanoseconds",
-            Unit::Times => "times",
-        }
-    }
-
     /// A value for people.
     pub fn shown(self, value: f64) -> String {
         let whole = || count(value.max(0.0).round() as u64);

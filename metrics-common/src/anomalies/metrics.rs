@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::health::slowest;
 use crate::advice::figures::Figures;
 use crate::latency::Point;
+use crate::named;
 use crate::sections::{DropPlace, Drops, Interface, ProtocolCount, SoftnetCount, WorkCount};
 use crate::snapshot::Snapshot;
 use crate::text::{count, cpus, percent};
@@ -70,33 +71,22 @@ impl Direction {
     }
 }
 
-/// The unit of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+named! {
+    /// The unit of a metric.
+    Unit:
     /// A part of a whole, 0 to 1.
-    Share,
+    Share "share";
     /// CPU time by time.
-    Cpus,
+    Cpus "cpus";
     /// Events by second.
-    PerSecond,
+    PerSecond "per_second";
     /// Bytes by second.
-    BytesPerSecond,
+    BytesPerSecond "bytes_per_second";
     /// Nanoseconds.
-    Nanoseconds,
+    Nanoseconds "nanoseconds";
 }
 
 impl Unit {
-    /// Its name for machines.
-    pub fn slug(self) -> &'static str {
-        match self {
-            Unit::Share => "share",
-            Unit::Cpus => "cpus",
-            Unit::PerSecond => "per_second",
-            Unit::BytesPerSecond => "bytes_per_second",
-            Unit::Nanoseconds => "nanoseconds",
-        }
-    }
-
     /// A value for people.
     pub fn shown(self, value: f64) -> String {
         let whole = |value: f64| count(value.max(0.0).round() as u64);

@@ -130,7 +130,7 @@ impl Series {
             units: self
                 .rows
                 .iter()
-                .map(|row| row.unit.name().to_owned())
+                .map(|row| row.unit.slug().to_owned())
                 .collect(),
             values: pack(&values),
         }
@@ -147,7 +147,7 @@ impl Series {
         }
         for row in &mut self.rows {
             let mut names = message.names.iter().zip(&message.units);
-            let place = names.position(|(name, unit)| *name == row.name && unit == row.unit.name());
+            let place = names.position(|(name, unit)| *name == row.name && unit == row.unit.slug());
             let value = |n: &u64| u32::try_from(n.wrapping_sub(1)).unwrap_or(NO_VALUE);
             row.values = match place {
                 Some(place) => table[place].iter().map(value).collect(),

@@ -5,134 +5,36 @@ use serde::{Deserialize, Serialize};
 use super::columns::{Columns, Rows};
 use super::recorded::Recorded;
 use super::section::Section;
+use crate::named;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS, seven_digits};
 
-/// A part of netto's cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OwnPart {
-    /// Timing softirqs.
-    Softirqs,
-    /// Timing socket sends.
-    Sends,
-    /// Timing socket receives.
-    Receives,
-    /// Telling local sockets from those of networking.
-    LocalIpc,
-    /// Following context switches.
-    Switches,
-    /// Telling interrupts from the interrupted code.
-    Interrupts,
-    /// Taking stacks, including the timer for it.
-    Sampler,
-    /// The process in user space, and kernel work on its behalf.
-    Daemon,
-    /// Finding the owners of softirq work.
-    Owners,
-    /// Counting dropped packets.
-    Drops,
-    /// Counting messages of sockets and polls.
-    Traffic,
-    /// Taking latencies of packets.
-    Latency,
-    /// Counting packets to their flows.
-    Flows,
-    /// Timing requests of block devices, and counting reads.
-    Health,
+named! {
+    /// A part of netto's cost, in the order of the rows of [`OwnCost::taken_ns`].
+    OwnPart:
+    Softirqs "softirqs" "Softirqs" "Probes at the beginning and end of softirqs.";
+    Sends "sends" "Sends" "Probes at the beginning and end of socket sends.";
+    Receives "receives" "Receives" "Probes at the beginning and end of socket receives.";
+    LocalIpc "local_ipc" "Local IPC" "Probes that tell sockets within the host from networking.";
+    Switches "switches" "Context switches" "The probe at context switches.";
+    Interrupts "interrupts" "Interrupts" "Probes that take interrupts out of what they interrupted.";
+    Sampler "sampler" "Sampler" "Timer interrupts for samples, and the stacks taken in them.";
+    Daemon "daemon" "Daemon" "netto's process: draining, analysis, and who reads the results.";
+    Owners "owners" "Owners" "Probes that meet sockets and packets, to tell whose work softirqs do.";
+    Drops "drops" "Drops" "The probe at dropped packets.";
+    Traffic "traffic" "Traffic" "Probes at messages of sockets and at polls.";
+    Latency "latency" "Latency" "Probes at the points where latencies of packets are taken.";
+    Flows "flows" "Flows" "Programs at interfaces that count packets to their flows.";
+    Health "health" "Health" "Probes at requests of block devices and at reads of files.";
 }
 
 impl OwnPart {
-    /// All parts, in the order of the rows of [`OwnCost::taken_ns`].
-    pub const ALL: [OwnPart; 14] = [
-        OwnPart::Softirqs,
-        OwnPart::Sends,
-        OwnPart::Receives,
-        OwnPart::LocalIpc,
-        OwnPart::Switches,
-        OwnPart::Interrupts,
-        OwnPart::Sampler,
-        OwnPart::Daemon,
-        OwnPart::Owners,
-        OwnPart::Drops,
-        OwnPart::Traffic,
-        OwnPart::Latency,
-        OwnPart::Flows,
-        OwnPart::Health,
-    ];
-
-    /// Stable name for machines.
-    pub fn slug(self) -> &'static str {
-        match self {
-            OwnPart::Softirqs => "softirqs",
-            OwnPart::Sends => "sends",
-            OwnPart::Receives => "receives",
-            OwnPart::LocalIpc => "local_ipc",
-            OwnPart::Switches => "switches",
-            OwnPart::Interrupts => "interrupts",
-            OwnPart::Sampler => "sampler",
-            OwnPart::Daemon => "daemon",
-            OwnPart::Owners => "owners",
-            OwnPart::Drops => "drops",
-            OwnPart::Traffic => "traffic",
-            OwnPart::Latency => "latency",
-            OwnPart::Flows => "flows",
-            OwnPart::Health => "health",
-        }
-    }
-
-    /// Name for people.
-    pub fn label(self) -> &'static str {
-        match self {
-            OwnPart::Softirqs => "Softirqs",
-            OwnPart::Sends => "Sends",
-            OwnPart::Receives => "Receives",
-            OwnPart::LocalIpc => "Local IPC",
-            OwnPart::Switches => "Context switches",
-            OwnPart::Interrupts => "Interrupts",
-            OwnPart::Sampler => "Sampler",
-            OwnPart::Daemon => "Daemon",
-            OwnPart::Owners => "Owners",
-            OwnPart::Drops => "Drops",
-            OwnPart::Traffic => "Traffic",
-            OwnPart::Latency => "Latency",
-            OwnPart::Flows => "Flows",
-            OwnPart::Health => "Health",
-        }
-    }
-
-    /// One sentence of explanation.
-    pub fn help(self) -> &'static str {
-        match self {
-            OwnPart::Softirqs => "Probes at the beginning and end of softirqs.",
-            OwnPart::Sends => "Probes at the beginning and end of socket sends.",
-            OwnPart::Receives => "Probes at the beginning and end of socket receives.",
-            OwnPart::LocalIpc => "Probes that tell sockets within the host from networking.",
-            OwnPart::Switches => "The probe at context switches.",
-            OwnPart::Interrupts => "Probes that take interrupts out of what they interrupted.",
-            OwnPart::Sampler => "Timer interrupts for samples, and the stacks taken in them.",
-            OwnPart::Daemon => "netto's process: draining, analysis, and who reads the results.",
-            OwnPart::Owners => {
-                "Probes that meet sockets and packets, to tell whose work softirqs do."
-            }
-            OwnPart::Drops => "The probe at dropped packets.",
-            OwnPart::Traffic => "Probes at messages of sockets and at polls.",
-            OwnPart::Latency => "Probes at the points where latencies of packets are taken.",
-            OwnPart::Flows => "Programs at interfaces that count packets to their flows.",
-            OwnPart::Health => "Probes at requests of block devices and at reads of files.",
-        }
-    }
-
     /// The instrument that it belongs to; `daemon` if there is none.
     pub fn instrument(self) -> &'static str {
         match self {
-            OwnPart::Daemon => "daemon",
-            OwnPart::Owners => "owners",
-            OwnPart::Drops => "drops",
-            OwnPart::Traffic => "traffic",
-            OwnPart::Latency => "latency",
-            OwnPart::Flows => "flows",
-            OwnPart::Health => "health",
-            _ => "cost",
+            OwnPart::Softirqs | OwnPart::Sends | OwnPart::Receives | OwnPart::LocalIpc => "cost",
+            OwnPart::Switches | OwnPart::Interrupts | OwnPart::Sampler => "cost",
+            _ => self.slug(),
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recorded::Recorded;
 use crate::component::COMPONENTS;
+use crate::named;
 
 mod accounts;
 mod flows;
@@ -27,46 +28,32 @@ pub use samples::{SampledFigure, Samples};
 /// interval, whose earlier time moves to [`OwnerKind::Forgotten`].
 pub const MOST_OWNERS: usize = 512;
 
-/// The kind of an owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OwnerKind {
+named! {
+    /// The kind of an owner.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    OwnerKind:
     /// A control group, with all processes in it.
-    Cgroup,
+    Cgroup "cgroup";
     /// A process, in its control group.
-    Process,
+    Process "process";
     /// An interface, for packets without a socket on this host.
-    Interface,
+    Interface "interface";
     /// No owner: the packet met neither a socket nor an interface.
-    Nobody,
+    Nobody "nobody";
     /// An owner that was not looked for, because looking for it would have cost too much.
-    Unknown,
+    Unknown "unknown";
     /// All owners beyond the largest.
-    Other,
+    Other "other";
     /// In a sum: owners that are no longer kept separately.
-    Forgotten,
+    Forgotten "forgotten";
     /// Only as payer: idle CPUs.
-    Idle,
+    Idle "idle";
     /// Only as payer: kernel threads such as ksoftirqd, when no task was interrupted.
-    Kernel,
+    Kernel "kernel";
 }
 
 impl OwnerKind {
-    /// Stable name for machines, as in JSON.
-    pub fn slug(self) -> &'static str {
-        match self {
-            OwnerKind::Cgroup => "cgroup",
-            OwnerKind::Process => "process",
-            OwnerKind::Interface => "interface",
-            OwnerKind::Nobody => "nobody",
-            OwnerKind::Unknown => "unknown",
-            OwnerKind::Other => "other",
-            OwnerKind::Forgotten => "forgotten",
-            OwnerKind::Idle => "idle",
-            OwnerKind::Kernel => "kernel",
-        }
-    }
-
     /// Whether there is at most one, which needs no name.
     pub fn is_single(self) -> bool {
         !matches!(

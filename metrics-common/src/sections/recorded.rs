@@ -7,34 +7,24 @@
 use std::borrow::Cow;
 
 use crate::info::Info;
+use crate::named;
 
-/// The unit of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+named! {
+    /// The unit of a series.
+    Unit:
     /// CPUs kept busy: CPU time per time.
-    Cpus,
+    Cpus "cpus";
     /// Watts.
-    Watts,
+    Watts "watts";
     /// Events per second.
-    PerSecond,
+    PerSecond "per_second";
     /// Bytes per second.
-    BytesPerSecond,
+    BytesPerSecond "bytes_per_second";
     /// A duration in seconds.
-    Seconds,
+    Seconds "seconds";
 }
 
 impl Unit {
-    /// The unit's name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Cpus => "cpus",
-            Unit::Watts => "watts",
-            Unit::PerSecond => "per_second",
-            Unit::BytesPerSecond => "bytes_per_second",
-            Unit::Seconds => "seconds",
-        }
-    }
-
     /// Number of a history's steps per unit.
     pub(crate) fn steps(self) -> f64 {
         match self {

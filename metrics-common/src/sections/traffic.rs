@@ -12,71 +12,41 @@ use super::columns::{Columns, Rows};
 use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::info::Info;
+use crate::named;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
 use crate::rounding::Carry;
 
 mod interfaces;
-
-macro_rules! counts {
-    ($(#[$text:meta])* $name:ident: $($variant:ident $slug:literal $label:literal $help:literal,)*) => {
-        $(#[$text])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $(#[doc = $help] $variant,)*
-        }
-
-        impl $name {
-            /// All of them, in the order of their rows.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-
-            /// Stable name for machines.
-            pub fn slug(self) -> &'static str {
-                match self { $($name::$variant => $slug,)* }
-            }
-
-            /// Name for people.
-            pub fn label(self) -> &'static str {
-                match self { $($name::$variant => $label,)* }
-            }
-
-            /// One sentence of explanation.
-            pub fn help(self) -> &'static str {
-                match self { $($name::$variant => $help,)* }
-            }
-        }
-    };
-}
-
 mod work;
 
-counts! {
+named! {
     /// The kernel's counts of each CPU's receive path (`/proc/net/softnet_stat`).
     SoftnetCount:
-    Packets "packets" "Packets" "Packets that the CPU took up the stack, those that GRO has merged as one (`__netif_receive_skb_core`).",
-    Dropped "dropped" "Backlog drops" "Packets that found the CPU's backlog full (`net.core.netdev_max_backlog`).",
-    Squeezed "squeezed" "Budget exhausted" "RX softirqs that ended with packets left over (`net.core.netdev_budget`, `netdev_budget_usecs`).",
-    ReceivedRps "received_rps" "Woken by RPS" "Times that another CPU handed it packets by RPS.",
-    FlowLimited "flow_limited" "Flow limit" "Packets dropped because their flow alone filled the backlog (`net.core.flow_limit_cpu_bitmap`).",
+    Packets "packets" "Packets" "Packets that the CPU took up the stack, those that GRO has merged as one (`__netif_receive_skb_core`).";
+    Dropped "dropped" "Backlog drops" "Packets that found the CPU's backlog full (`net.core.netdev_max_backlog`).";
+    Squeezed "squeezed" "Budget exhausted" "RX softirqs that ended with packets left over (`net.core.netdev_budget`, `netdev_budget_usecs`).";
+    ReceivedRps "received_rps" "Woken by RPS" "Times that another CPU handed it packets by RPS.";
+    FlowLimited "flow_limited" "Flow limit" "Packets dropped because their flow alone filled the backlog (`net.core.flow_limit_cpu_bitmap`).";
 }
 
-counts! {
+named! {
     /// The kernel's counts of protocols in the host's own network namespace (`/proc/net/snmp`,
     /// `snmp6` and `netstat`).
     ProtocolCount:
-    TcpSegmentsIn "tcp_segments_in" "TCP segments in" "TCP segments received.",
-    TcpSegmentsOut "tcp_segments_out" "TCP segments out" "TCP segments sent, without those that were sent again.",
-    TcpRetransmits "tcp_retransmits" "TCP retransmits" "TCP segments sent again.",
-    TcpOutOfOrder "tcp_out_of_order" "TCP out of order" "TCP segments that came before those that go in front of them.",
-    TcpListenOverflows "tcp_listen_overflows" "Accept queue full" "Connections that found the accept queue of a listening socket full.",
-    TcpListenDrops "tcp_listen_drops" "Listen drops" "Connections that a listening socket dropped, for that or any other reason.",
-    UdpDatagramsIn "udp_datagrams_in" "UDP datagrams in" "UDP datagrams delivered to sockets.",
-    UdpDatagramsOut "udp_datagrams_out" "UDP datagrams out" "UDP datagrams sent.",
-    UdpReceiveBufferErrors "udp_receive_buffer_errors" "UDP receive buffer full" "UDP datagrams dropped because the socket's receive buffer was full.",
-    TcpPruned "tcp_pruned" "TCP receive buffer full" "Times that a socket's receive buffer was full, and TCP made room in it.",
-    TcpCollapsed "tcp_collapsed" "TCP collapsed" "TCP packets in receive queues that were copied together to make room.",
-    TcpPruneDrops "tcp_prune_drops" "TCP prune drops" "TCP packets dropped because that did not make room enough.",
-    TcpMemoryPressures "tcp_memory_pressures" "TCP memory pressure" "Times that all of TCP's buffers came under memory pressure (`net.ipv4.tcp_mem`).",
-    UdpMemoryErrors "udp_memory_errors" "UDP memory errors" "UDP datagrams dropped because all of UDP's buffers had no memory left (`net.ipv4.udp_mem`).",
+    TcpSegmentsIn "tcp_segments_in" "TCP segments in" "TCP segments received.";
+    TcpSegmentsOut "tcp_segments_out" "TCP segments out" "TCP segments sent, without those that were sent again.";
+    TcpRetransmits "tcp_retransmits" "TCP retransmits" "TCP segments sent again.";
+    TcpOutOfOrder "tcp_out_of_order" "TCP out of order" "TCP segments that came before those that go in front of them.";
+    TcpListenOverflows "tcp_listen_overflows" "Accept queue full" "Connections that found the accept queue of a listening socket full.";
+    TcpListenDrops "tcp_listen_drops" "Listen drops" "Connections that a listening socket dropped, for that or any other reason.";
+    UdpDatagramsIn "udp_datagrams_in" "UDP datagrams in" "UDP datagrams delivered to sockets.";
+    UdpDatagramsOut "udp_datagrams_out" "UDP datagrams out" "UDP datagrams sent.";
+    UdpReceiveBufferErrors "udp_receive_buffer_errors" "UDP receive buffer full" "UDP datagrams dropped because the socket's receive buffer was full.";
+    TcpPruned "tcp_pruned" "TCP receive buffer full" "Times that a socket's receive buffer was full, and TCP made room in it.";
+    TcpCollapsed "tcp_collapsed" "TCP collapsed" "TCP packets in receive queues that were copied together to make room.";
+    TcpPruneDrops "tcp_prune_drops" "TCP prune drops" "TCP packets dropped because that did not make room enough.";
+    TcpMemoryPressures "tcp_memory_pressures" "TCP memory pressure" "Times that all of TCP's buffers came under memory pressure (`net.ipv4.tcp_mem`).";
+    UdpMemoryErrors "udp_memory_errors" "UDP memory errors" "UDP datagrams dropped because all of UDP's buffers had no memory left (`net.ipv4.udp_mem`).";
 }
 
 /// The work in an interval. Counts are of the interval; unreadable ones are absent.

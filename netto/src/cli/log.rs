@@ -15,24 +15,24 @@ use netto_feature::values::in_range;
 pub struct LogArgs {
     /// Begin another log file when this one has so many bytes, such as 500M (k, M, G: powers of
     /// 1000); the old one gets the time as the end of its name
-    #[arg(long, value_name = "SIZE", value_parser = in_range(Bytes(10_000)..=Bytes(1_000_000_000_000), ""), env = "NETTO_LOG_MAX_SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = in_range(Bytes(10_000)..=Bytes(1_000_000_000_000), ""))]
     pub log_max_size: Option<Bytes>,
     /// Begin another log file when this one is so old, such as 24h (s, m, h, d)
-    #[arg(long, value_name = "TIME", value_parser = in_range(Age(Duration::from_secs(1))..=Age(Duration::from_secs(10_000 * 86_400)), ""), env = "NETTO_LOG_MAX_AGE")]
+    #[arg(long, value_name = "TIME", value_parser = in_range(Age(Duration::from_secs(1))..=Age(Duration::from_secs(10_000 * 86_400)), ""))]
     pub log_max_age: Option<Age>,
     /// How many old log files to keep; the oldest are removed [default: 10]
-    #[arg(long, value_name = "COUNT", value_parser = in_range(0..=100_000_usize, ""), env = "NETTO_LOG_KEEP")]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(0..=100_000_usize, ""))]
     pub log_keep: Option<usize>,
     /// How long snapshots may wait to be written together, which takes less room,
     /// milliseconds: what a SIGKILL can cost [default: 3500]
-    #[arg(long, value_name = "MS", value_parser = in_range(0..=5_000_u64, "ms"), env = "NETTO_LOG_FLUSH")]
+    #[arg(long, value_name = "MS", value_parser = in_range(0..=5_000_u64, "ms"))]
     pub log_flush: Option<u64>,
     /// Keep every nanosecond and count instead of rounding them by less than what chance scatters:
     /// a log of three times the size [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_LOG_EXACT")]
+    #[arg(long, value_name = "BOOL")]
     pub log_exact: Option<bool>,
     /// Write the sampled stacks of networking into the log, too, once a minute [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_LOG_STACKS")]
+    #[arg(long, value_name = "BOOL")]
     pub log_stacks: Option<bool>,
 }
 

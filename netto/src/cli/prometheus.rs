@@ -8,15 +8,10 @@ use netto_metrics::per_cpu::PerCpu;
 pub struct PrometheusArgs {
     /// Which of Prometheus' metrics are by CPU: components (all of them), events (all except those
     /// by component), or none; the others are sums of all CPUs [default: components]
-    #[arg(
-        long,
-        value_name = "WHICH",
-        hide_possible_values = true,
-        env = "NETTO_PROMETHEUS_PER_CPU"
-    )]
+    #[arg(long, value_name = "WHICH", hide_possible_values = true)]
     pub prometheus_per_cpu: Option<PerCpuName>,
     /// Give Prometheus latency under netstacklat's names and labels, too [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY_COMPAT")]
+    #[arg(long, value_name = "BOOL")]
     pub latency_compat: Option<bool>,
 }
 

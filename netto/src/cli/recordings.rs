@@ -16,10 +16,10 @@ pub struct ReplayArgs {
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
     /// How many times as fast as it was recorded, 0.1 to 1000; viewers can change it [default: 1]
-    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"), env = "NETTO_SPEED")]
+    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"))]
     pub speed: Option<f64>,
     /// Begin standing still
-    #[arg(long, env = "NETTO_PAUSED")]
+    #[arg(long)]
     pub paused: bool,
     /// Whom to serve and how.
     #[command(flatten)]
@@ -37,10 +37,10 @@ pub struct ReplayArgs {
 pub struct DumpArgs {
     /// The daemon that has it, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880]
-    #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
+    #[arg(long, value_name = "URL")]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
+    #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// Write to this file, or to standard output with `-`
     #[arg(
@@ -58,27 +58,16 @@ pub struct DumpArgs {
 pub struct TopArgs {
     /// The daemon to look at, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "replay",
-        env = "NETTO_CONNECT"
-    )]
+    #[arg(long, value_name = "URL", conflicts_with = "replay")]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
+    #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// The log to play
-    #[arg(long, value_name = "LOG", env = "NETTO_REPLAY")]
+    #[arg(long, value_name = "LOG")]
     pub replay: Option<PathBuf>,
     /// How many times as fast as it was recorded to play it [default: 1]
-    #[arg(
-        long,
-        value_name = "TIMES",
-        value_parser = in_range(SPEEDS, "times"),
-        requires = "replay",
-        env = "NETTO_SPEED"
-    )]
+    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"), requires = "replay")]
     pub speed: Option<f64>,
     /// How this host is measured where there is no daemon.
     #[command(flatten)]

@@ -41,18 +41,13 @@ pub struct ShowArgs {
     pub span: SpanArgs,
     /// The daemon to look at, as http://user:password@host:port or unix:PATH [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
-    #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
+    #[arg(long, value_name = "URL")]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
+    #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// How much time is shown, seconds, a minute at most [default: 5]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = clap::value_parser!(u64).range(1..=60),
-        env = "NETTO_SECONDS"
-    )]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
     pub seconds: Option<u64>,
     /// Show it once, when so much time is over, and end; so it is where nobody looks at a terminal
     #[arg(long)]

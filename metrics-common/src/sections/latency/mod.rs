@@ -6,6 +6,7 @@ use super::columns::{Columns, Rows};
 use super::estimated::{Estimable, Estimated, stretch};
 use super::section::Section;
 use crate::latency::{BUCKETS, Histogram, Point};
+use crate::named;
 
 mod json;
 mod recorded;
@@ -14,14 +15,15 @@ mod wire;
 /// Most named groups of one kind at one point; all others are one group without a name.
 pub const MOST_GROUPS: usize = 32;
 
-/// The common property of a group of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GroupKind {
+named! {
+    /// The common property of a group of packets.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    GroupKind:
     /// The interface by which they were received.
-    Interface,
+    Interface "interface";
     /// The owner (control group) of their socket.
-    Owner,
+    Owner "owner";
 }
 
 /// The latencies of an interval at one point.

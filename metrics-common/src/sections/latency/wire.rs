@@ -54,21 +54,6 @@ struct GroupWire {
     point: String,
 }
 
-const KINDS: [(GroupKind, &str); 2] = [
-    (GroupKind::Interface, "interface"),
-    (GroupKind::Owner, "owner"),
-];
-
-impl GroupKind {
-    /// Stable name for machines.
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupKind::Interface => "interface",
-            GroupKind::Owner => "owner",
-        }
-    }
-}
-
 impl Section for Latency {
     type Wire = LatencyWire;
 
@@ -151,7 +136,7 @@ impl MissingWire {
 impl GroupWire {
     fn of(group: &GroupLatency) -> Self {
         GroupWire {
-            kind: group.kind.name().to_owned(),
+            kind: group.kind.slug().to_owned(),
             name: group.name.clone(),
             point: group.point.slug().to_owned(),
         }
@@ -205,12 +190,13 @@ fn groups_of(wires: Vec<GroupWire>, histograms: &Packed) -> Result<Vec<GroupLate
         {
             return Err(Damaged);
         }
-        let kind = KINDS.iter().find(|(_, name)| *name == wire.kind);
-        let (Some((kind, _)), Some(point)) = (kind, Point::of_slug(&wire.point)) else {
+        let mut kinds = GroupKind::ALL.into_iter();
+        let kind = kinds.find(|kind| kind.slug() == wire.kind);
+        let (Some(kind), Some(point)) = (kind, Point::of_slug(&wire.point)) else {
             continue;
         };
         groups.push(GroupLatency {
-            kind: *kind,
+            kind,
             name: wire.name,
             point,
             histogram: Histogram::of(&row[..BUCKETS], row[BUCKETS]),

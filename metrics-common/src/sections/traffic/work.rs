@@ -5,19 +5,20 @@ use std::slice;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::named;
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::estimated::{self, Estimable, Estimated, stretch};
 
-counts! {
+named! {
     /// Counts of probes for sockets, in every network namespace, and for NAPI. Sockets are those of
     /// IPv4, IPv6 and packets; an empty transfer is no message.
     WorkCount:
-    MessagesSent "messages_sent" "Messages sent" "Messages that sockets sent: calls that took at least a byte.",
-    BytesSent "bytes_sent" "Bytes sent" "Bytes that sockets sent.",
-    MessagesReceived "messages_received" "Messages received" "Messages that sockets gave to who received them: calls that gave at least a byte, and did not only look (`MSG_PEEK`).",
-    BytesReceived "bytes_received" "Bytes received" "Bytes that sockets gave to who received them.",
-    NapiPolls "napi_polls" "NAPI polls" "Polls of drivers and of the backlog by NAPI.",
-    NapiPackets "napi_packets" "Packets polled" "Packets that NAPI's polls found.",
+    MessagesSent "messages_sent" "Messages sent" "Messages that sockets sent: calls that took at least a byte.";
+    BytesSent "bytes_sent" "Bytes sent" "Bytes that sockets sent.";
+    MessagesReceived "messages_received" "Messages received" "Messages that sockets gave to who received them: calls that gave at least a byte, and did not only look (`MSG_PEEK`).";
+    BytesReceived "bytes_received" "Bytes received" "Bytes that sockets gave to who received them.";
+    NapiPolls "napi_polls" "NAPI polls" "Polls of drivers and of the backlog by NAPI.";
+    NapiPackets "napi_packets" "Packets polled" "Packets that NAPI's polls found.";
 }
 
 /// The counts, and the time that they cover.

@@ -1,6 +1,7 @@
 //! The declaration of a metric: made once, by its feature, and used by every format.
 
 use metrics_common::histogram::Histogram;
+use metrics_common::named;
 use metrics_common::{Info, Snapshot};
 
 use crate::totals::{State, Totals};
@@ -27,6 +28,12 @@ impl Catalogue {
             state: None,
         }
     }
+
+    /// The same with state.
+    pub const fn with_state(self, state: fn() -> Box<dyn State>) -> Self {
+        let state = Some(state);
+        Catalogue { state, ..self }
+    }
 }
 
 /// A family of metrics.
@@ -48,26 +55,15 @@ pub struct Family {
     pub otlp: Otlp,
 }
 
-/// The kinds of families.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+named! {
+    /// The kinds of families.
+    Kind:
     /// A total since the start of netto.
-    Counter,
+    Counter "counter";
     /// A current state.
-    Gauge,
+    Gauge "gauge";
     /// A distribution of times since the start of netto.
-    Histogram,
-}
-
-impl Kind {
-    /// The name in Prometheus' text format.
-    pub fn slug(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
-    }
+    Histogram "histogram";
 }
 
 /// The unit of a family's values.
@@ -149,60 +145,27 @@ pub enum Otlp {
     Absent,
 }
 
+/// Families, each with kind, name, unit and labels, and its form in OTLP where that is not derived;
+/// help; samples. Rustfmt leaves what is in braces as it is.
+#[macro_export]
+macro_rules! metrics {
+    ($($kind:ident $name:literal $unit:ident $(($thing:literal))? [$($label:literal),*] $(as $otlp:expr)?;
+        $help:literal; $samples:expr;)*) => {
+        &[$($crate::catalogue::Family {
+            name: $name,
+            help: $help,
+            kind: $crate::catalogue::Kind::$kind,
+            unit: $crate::catalogue::Unit::$unit $(($thing))?,
+            labels: &[$($label),*],
+            samples: $samples,
+            otlp: $crate::metrics!(@otlp $($otlp)?),
+        }),*]
+    };
+    (@otlp) => { $crate::catalogue::Otlp::Derived };
+    (@otlp $otlp:expr) => { $otlp };
+}
+
 impl Family {
-    /// A total since the start of netto.
-    pub const fn counter(
-        name: &'static str,
-        unit: Unit,
-        help: &'static str,
-        labels: &'static [&'static str],
-        samples: fn(&Inputs<'_>, &mut dyn Samples),
-    ) -> Self {
-        Family {
-            name,
-            help,
-            kind: Kind::Counter,
-            unit,
-            labels,
-            samples,
-            otlp: Otlp::Derived,
-        }
-    }
-
-    /// A current state.
-    pub const fn gauge(
-        name: &'static str,
-        unit: Unit,
-        help: &'static str,
-        labels: &'static [&'static str],
-        samples: fn(&Inputs<'_>, &mut dyn Samples),
-    ) -> Self {
-        let kind = Kind::Gauge;
-        Family {
-            kind,
-            ..Family::counter(name, unit, help, labels, samples)
-        }
-    }
-
-    /// A distribution of times.
-    pub const fn histogram(
-        name: &'static str,
-        help: &'static str,
-        labels: &'static [&'static str],
-        samples: fn(&Inputs<'_>, &mut dyn Samples),
-    ) -> Self {
-        let kind = Kind::Histogram;
-        Family {
-            kind,
-            ..Family::counter(name, Unit::Seconds, help, labels, samples)
-        }
-    }
-
-    /// The same with another form in OTLP.
-    pub const fn in_otlp(self, otlp: Otlp) -> Self {
-        Family { otlp, ..self }
-    }
-
     /// Its name in OTLP, if it is exported: with dots for underscores, and without the unit, which
     /// OTLP has in a separate field.
     pub fn otlp_name(&self) -> Option<String> {
@@ -251,6 +214,13 @@ pub trait Samples {
     /// Adds one: label values in the order of the family's labels, and the value.
     fn push(&mut self, labels: &[&str], value: Value);
 
+    /// Adds one if its value is known.
+    fn push_known(&mut self, labels: &[&str], value: Option<Value>) {
+        if let Some(value) = value {
+            self.push(labels, value);
+        }
+    }
+
     /// Adds a histogram.
     fn push_histogram(&mut self, labels: &[&str], latencies: &Histogram);
 }
@@ -296,8 +266,14 @@ mod tests {
     use super::*;
 
     fn name(name: &'static str, kind: Kind, unit: Unit) -> Option<String> {
-        let family = Family::counter(name, unit, "", &[], |_, _| {});
-        Family { kind, ..family }.otlp_name()
+        const NONE: Family = metrics! { Counter "" Flag []; ""; |_, _| {}; }[0];
+        let family = Family {
+            name,
+            kind,
+            unit,
+            ..NONE
+        };
+        family.otlp_name()
     }
 
     #[test]

@@ -117,47 +117,37 @@ mod tests {
     use metrics_common::fixture::info;
 
     use super::*;
-    use crate::catalogue::{Catalogue, Unit};
+    use crate::catalogue::Catalogue;
+    use crate::metrics;
     use crate::prometheus::text::Text;
     use crate::testing::with_inputs;
 
-    const TIME: Family = Family::counter(
-        "netto_time_seconds_total",
-        Unit::Seconds,
-        "",
-        &["cpu", "event", "component"],
-        |_, out| {
-            for (cpu, event, ns) in [("0", "rx", 1), ("1", "rx", 2), ("0", "tx", 4)] {
+    const FAMILIES: &[Family] = metrics! {
+        Counter "netto_time_seconds_total" Seconds ["cpu", "event", "component"]; "";
+            |_, out| for (cpu, event, ns) in [("0", "rx", 1), ("1", "rx", 2), ("0", "tx", 4)] {
                 out.push(&[cpu, event, "gro"], Value::Nanoseconds(ns * 1_000_000_000));
-            }
-        },
-    );
-    const CALLS: Family = Family::counter(
-        "netto_calls_total",
-        Unit::Count("call"),
-        "",
-        &["cpu"],
-        |_, out| {
-            out.push(&["0"], Value::Count(3));
-            out.push(&["1"], Value::Count(4));
-        },
-    );
-    const RATE: Family = Family::gauge("netto_rate_hertz", Unit::Hertz, "", &["cpu"], |_, out| {
-        out.push(&["0"], Value::Count(9))
-    });
-    const WAIT: Family = Family::histogram("netto_wait_seconds", "", &["cpu"], |_, out| {
-        let mut one = Histogram::default();
-        one.record(1 << 20);
-        out.push_histogram(&["0"], &one);
-        out.push_histogram(&["1"], &one);
-    });
+            };
+        Counter "netto_calls_total" Count("call") ["cpu"]; "";
+            |_, out| for (cpu, count) in [("0", 3), ("1", 4)] {
+                out.push(&[cpu], Value::Count(count));
+            };
+        Gauge "netto_rate_hertz" Hertz ["cpu"]; "";
+            |_, out| out.push(&["0"], Value::Count(9));
+        Histogram "netto_wait_seconds" Seconds ["cpu"]; "";
+            |_, out| {
+                let mut one = Histogram::default();
+                one.record(1 << 20);
+                out.push_histogram(&["0"], &one);
+                out.push_histogram(&["1"], &one);
+            };
+    };
 
     /// The series of all four, without the buckets of the histogram.
     fn series(detail: PerCpu) -> Vec<String> {
         let mut text = Text::default();
         with_inputs(Catalogue::of(&[]), &info(), &[], |inputs| {
-            for family in [TIME, CALLS, RATE, WAIT] {
-                detail.write(&family, inputs, &mut text);
+            for family in FAMILIES {
+                detail.write(family, inputs, &mut text);
             }
         });
         let text = String::from_utf8(text.into_bytes()).unwrap();

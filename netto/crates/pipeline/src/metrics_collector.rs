@@ -14,6 +14,7 @@ use actix_web::web::Bytes;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::compact::compact;
 use metrics_common::history::History;
+use metrics_common::named;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -26,32 +27,17 @@ use super::supervisor::{Part, Supervisor, Watch};
 /// Messages of subscribers that may wait.
 const MAILBOX_MESSAGES: usize = 64;
 
-/// The kinds of subscribers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sink {
+named! {
+    /// The kinds of subscribers.
+    Sink:
     /// One dashboard.
-    WebSocket,
+    WebSocket "websocket";
     /// The log file.
-    File,
+    File "file";
     /// The running totals for Prometheus.
-    Prometheus,
+    Prometheus "prometheus";
     /// The running totals that are pushed.
-    Otlp,
-}
-
-impl Sink {
-    /// Every kind, in the order of [`SinkDrops`].
-    pub const ALL: [Sink; 4] = [Sink::WebSocket, Sink::File, Sink::Prometheus, Sink::Otlp];
-
-    /// Name for machines.
-    pub fn slug(self) -> &'static str {
-        match self {
-            Sink::WebSocket => "websocket",
-            Sink::File => "file",
-            Sink::Prometheus => "prometheus",
-            Sink::Otlp => "otlp",
-        }
-    }
+    Otlp "otlp";
 }
 
 /// Snapshots that did not reach a subscriber, by kind of sink.

@@ -82,15 +82,15 @@ pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     let ns = snapshot.interval_ns;
     let mut lines = Vec::new();
     for point in Point::ALL {
-        let Some(own) = latency.of(*point) else {
+        let Some(own) = latency.of(point) else {
             continue;
         };
-        lines.push(line(*point, None, &own.histogram(), ns));
+        lines.push(line(point, None, &own.histogram(), ns));
         let groups = latency.groups.iter();
-        let groups = groups.filter(|group| group.point == *point && Some(group.kind) == kind);
+        let groups = groups.filter(|group| group.point == point && Some(group.kind) == kind);
         lines.extend(groups.map(|group| {
             let name = group.name.clone().unwrap_or_else(|| "other".to_owned());
-            line(*point, Some(name), &group.histogram, ns)
+            line(point, Some(name), &group.histogram, ns)
         }));
     }
     lines

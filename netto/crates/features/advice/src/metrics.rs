@@ -3,7 +3,8 @@
 use metrics_common::Snapshot;
 use metrics_common::advice::{Holds, RULES, Watch};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Value};
+use netto_metrics::metrics;
 
 /// Time between two judgements, nanoseconds.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -34,28 +35,22 @@ impl State for LastSeconds {
 }
 
 /// What is exported of it.
-pub(crate) const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<LastSeconds>::default()),
-    ..Catalogue::of(&[Family::gauge(
-        "netto_advice_active",
-        Unit::Flag,
+pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
+    Gauge "netto_advice_active" Flag ["rule"];
         "1 while a rule of advice (docs/ADVICE.md) is given, else 0. A rule is given once it has held \
          for ten seconds, and is withdrawn once it has not held for five minutes, or longer if it \
-         returns often. Absent where a figure that the rule needs is not known.",
-        &["rule"],
+         returns often. Absent where a figure that the rule needs is not known.";
         |inputs, out| {
-            let Some(last) = inputs.totals.state::<LastSeconds>() else {
-                return;
-            };
+            let Some(last) = inputs.totals.state::<LastSeconds>() else { return };
             for (rule, said) in RULES.iter().zip(last.watch.said()) {
                 if said != Holds::Unknown {
                     let value = u64::from(said == Holds::Yes);
                     out.push(&[rule.slug], Value::Count(value));
                 }
             }
-        },
-    )])
-};
+        };
+})
+.with_state(|| Box::<LastSeconds>::default());
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,8 @@
 use metrics_common::Snapshot;
 use metrics_common::anomalies::{Detector, METRICS as WATCHED, Role};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Value};
+use netto_metrics::metrics;
 
 /// The anomalies since netto's start.
 #[derive(Debug, Default)]
@@ -21,44 +22,30 @@ impl State for Judged {
 }
 
 /// What is exported of it.
-pub(crate) const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<Judged>::default()),
-    ..Catalogue::of(&[
-        Family::counter(
-            "netto_anomalies_total",
-            Unit::Count("anomaly"),
-            "Anomalies that have begun, by the metric that left its usual values (docs/ANOMALIES.md).",
-            &["metric"],
-            |inputs, out| {
-                let Some(Judged(judged)) = inputs.totals.state() else {
-                    return;
-                };
-                let counted = WATCHED.iter().zip(judged.begun());
-                for (metric, count) in counted.filter(|own| own.0.role == Role::Trouble) {
-                    out.push(&[metric.slug], Value::Count(*count));
+pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_anomalies_total" Count("anomaly") ["metric"];
+        "Anomalies that have begun, by the metric that left its usual values (docs/ANOMALIES.md).";
+        |inputs, out| {
+            let Some(Judged(judged)) = inputs.totals.state() else { return };
+            let counted = WATCHED.iter().zip(judged.begun());
+            for (metric, count) in counted.filter(|own| own.0.role == Role::Trouble) {
+                out.push(&[metric.slug], Value::Count(*count));
+            }
+        };
+    Gauge "netto_anomaly_active" Flag ["metric"];
+        "Whether a metric is away from its usual values: from two intervals after an anomaly of it begins until 15 \
+         seconds after it ends.";
+        |inputs, out| {
+            let Some(Judged(judged)) = inputs.totals.state() else { return };
+            for (place, metric) in WATCHED.iter().enumerate() {
+                if metric.role == Role::Trouble {
+                    let is_open = judged.kept().any(|own| own.is_open && own.metric == place);
+                    out.push(&[metric.slug], Value::Count(u64::from(is_open)));
                 }
-            },
-        ),
-        Family::gauge(
-            "netto_anomaly_active",
-            Unit::Flag,
-            "Whether a metric is away from its usual values: from two intervals after an anomaly of it begins until 15 \
-             seconds after it ends.",
-            &["metric"],
-            |inputs, out| {
-                let Some(Judged(judged)) = inputs.totals.state() else {
-                    return;
-                };
-                for (place, metric) in WATCHED.iter().enumerate() {
-                    if metric.role == Role::Trouble {
-                        let is_open = judged.kept().any(|own| own.is_open && own.metric == place);
-                        out.push(&[metric.slug], Value::Count(u64::from(is_open)));
-                    }
-                }
-            },
-        ),
-    ])
-};
+            }
+        };
+})
+.with_state(|| Box::<Judged>::default());
 
 #[cfg(test)]
 mod tests {

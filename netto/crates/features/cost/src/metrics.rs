@@ -1,7 +1,8 @@
 //! The metrics: CPU time of networking and its components.
 
 use metrics_common::{ComponentInfo, Cost, KindName};
-use netto_metrics::catalogue::{Catalogue, Family, Inputs, Otlp, Samples, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Inputs, Otlp, Samples, Value};
+use netto_metrics::metrics;
 
 /// The component whose parts are networking's events.
 const NETWORK: &str = "network";
@@ -72,107 +73,56 @@ fn events_or_their_parts(inputs: &Inputs<'_>, out: &mut dyn Samples) {
 }
 
 /// The exported metrics.
-pub const METRICS: Catalogue = Catalogue::of(&[
-    Family::counter(
-        "netto_cpu_seconds_total",
-        Unit::Seconds,
+pub const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_cpu_seconds_total" Seconds ["cpu", "event"] as Otlp::Instead(
+        &["cpu", "event", "component", "network"], events_or_their_parts);
         "CPU time spent on an event of the network stack (or another softirq, for context). \
-         netto_component_info tells by which method each is measured.",
-        &["cpu", "event"],
-        |inputs, out| {
-            per_component(inputs, EVENTS, |cpu, component, value| {
-                out.push(&[cpu, &component.slug], value);
-            });
-        },
-    )
-    .in_otlp(Otlp::Instead(
-        &["cpu", "event", "component", "network"],
-        events_or_their_parts,
-    )),
-    Family::counter(
-        "netto_calls_total",
-        Unit::Count("call"),
-        "How often an event was entered: socket calls where they are timed, and softirqs.",
-        &["cpu", "event"],
-        |inputs, out| {
-            inputs.per_cpu(|cpu, column| {
-                for (component, row) in inputs.info.components.iter().zip(&cost(inputs).entries) {
-                    if let Some(entries) = row.as_ref().and_then(|row| row.get(column)) {
-                        out.push(&[cpu, &component.slug], Value::Count(*entries));
-                    }
-                }
-            });
-        },
-    ),
-    Family::counter(
-        "netto_ksoftirqd_rx_seconds_total",
-        Unit::Seconds,
-        "Part of the RX softirq's CPU time that ran in ksoftirqd, because there was too much of it.",
-        &["cpu"],
+         netto_component_info tells by which method each is measured.";
+        |inputs, out| per_component(inputs, EVENTS, |cpu, component, value| {
+            out.push(&[cpu, &component.slug], value);
+        });
+    Counter "netto_calls_total" Count("call") ["cpu", "event"];
+        "How often an event was entered: socket calls where they are timed, and softirqs.";
+        |inputs, out| inputs.per_cpu(|cpu, column| {
+            for (component, row) in inputs.info.components.iter().zip(&cost(inputs).entries) {
+                let entries = row.as_ref().and_then(|row| row.get(column));
+                out.push_known(&[cpu, &component.slug], entries.copied().map(Value::Count));
+            }
+        });
+    Counter "netto_ksoftirqd_rx_seconds_total" Seconds ["cpu"];
+        "Part of the RX softirq's CPU time that ran in ksoftirqd, because there was too much of it.";
         |inputs, out| {
             if let Some(row) = &cost(inputs).ksoftirqd_rx_ns {
                 inputs.push_row(out, row, Value::Nanoseconds);
             }
-        },
-    ),
-    Family::counter(
-        "netto_component_cpu_seconds_total",
-        Unit::Seconds,
-        "CPU time spent in one component of an event: an estimate, the event's time split \
-         by sampled stacks.",
-        &["cpu", "event", "component"],
-        |inputs, out| {
-            per_component(inputs, PARTS, |cpu, component, value| {
-                let event = component.parent.as_deref().unwrap_or_default();
-                out.push(&[cpu, event, &component.slug], value);
-            });
-        },
-    )
+        };
     // Included in `netto.cpu.time`.
-    .in_otlp(Otlp::Absent),
-    Family::counter(
-        "netto_network_cpu_seconds_total",
-        Unit::Seconds,
-        "CPU time spent on networking: the sum of its events.",
-        &["cpu"],
-        |inputs, out| {
-            per_component(inputs, &[KindName::Sum], |cpu, component, value| {
-                if component.slug == NETWORK {
-                    out.push(&[cpu], value);
-                }
-            });
-        },
-    ),
-    Family::counter(
-        "netto_samples_total",
-        Unit::Count("sample"),
-        "Kernel stacks sampled.",
-        &["cpu"],
-        |inputs, out| {
-            inputs.push_row(out, &cost(inputs).stacks_taken, Value::Count);
-        },
-    ),
-    Family::counter(
-        "netto_samples_lost_total",
-        Unit::Count("sample"),
-        "Kernel stacks that were lost for lack of room in the buffer.",
-        &["cpu"],
-        |inputs, out| {
-            inputs.push_row(out, &cost(inputs).stacks_lost, Value::Count);
-        },
-    ),
-    Family::counter(
-        "netto_probe_missed_total",
-        Unit::Count("run"),
-        "How often a probe missed what it is there to see, and why; only where the kernel counts it.",
-        &["probe", "reason"],
-        |inputs, out| {
-            for (way, missed) in inputs.info.missable.iter().zip(&cost(inputs).probe_missed) {
-                out.push(&[&way.probe, &way.reason], Value::Count(*missed));
+    Counter "netto_component_cpu_seconds_total" Seconds ["cpu", "event", "component"] as Otlp::Absent;
+        "CPU time spent in one component of an event: an estimate, the event's time split \
+         by sampled stacks.";
+        |inputs, out| per_component(inputs, PARTS, |cpu, component, value| {
+            let event = component.parent.as_deref().unwrap_or_default();
+            out.push(&[cpu, event, &component.slug], value);
+        });
+    Counter "netto_network_cpu_seconds_total" Seconds ["cpu"];
+        "CPU time spent on networking: the sum of its events.";
+        |inputs, out| per_component(inputs, &[KindName::Sum], |cpu, component, value| {
+            if component.slug == NETWORK {
+                out.push(&[cpu], value);
             }
-        },
-    ),
-]);
+        });
+    Counter "netto_samples_total" Count("sample") ["cpu"];
+        "Kernel stacks sampled.";
+        |inputs, out| inputs.push_row(out, &cost(inputs).stacks_taken, Value::Count);
+    Counter "netto_samples_lost_total" Count("sample") ["cpu"];
+        "Kernel stacks that were lost for lack of room in the buffer.";
+        |inputs, out| inputs.push_row(out, &cost(inputs).stacks_lost, Value::Count);
+    Counter "netto_probe_missed_total" Count("run") ["probe", "reason"];
+        "How often a probe missed what it is there to see, and why; only where the kernel counts it.";
+        |inputs, out| for (way, missed) in inputs.info.missable.iter().zip(&cost(inputs).probe_missed) {
+            out.push(&[&way.probe, &way.reason], Value::Count(*missed));
+        };
+});
 
 #[cfg(test)]
 mod tests;

@@ -44,13 +44,7 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, Default, Args)]
 struct FlowsOptions {
     /// Count each packet of these interfaces to its flow
-    #[arg(
-        long,
-        value_name = "INTERFACE",
-        value_delimiter = ',',
-        value_parser = interface_name,
-        env = "NETTO_FLOWS"
-    )]
+    #[arg(long, value_name = "INTERFACE", value_delimiter = ',', value_parser = interface_name)]
     flows: Vec<String>,
     #[command(flatten)]
     table: TableArgs,
@@ -61,51 +55,26 @@ struct FlowsOptions {
 pub(crate) struct TableArgs {
     /// Where received packets are seen: auto (by XDP where the driver has it, else by tc), xdp or tc
     /// [default: auto]
-    #[arg(
-        long,
-        value_name = "HOOK",
-        hide_possible_values = true,
-        env = "NETTO_FLOWS_AT"
-    )]
+    #[arg(long, value_name = "HOOK", hide_possible_values = true)]
     flows_at: Option<At>,
     /// Most flows under way; others are counted, not listed [default: 65536]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = in_range(1..=16_777_216_u32, "flows"),
-        env = "NETTO_FLOWS_MAX"
-    )]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(1..=16_777_216_u32, "flows"))]
     flows_max: Option<u32>,
     /// A flow ends after so many seconds without a packet [default: 15]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = in_range(1..=86_400_u64, "s"),
-        env = "NETTO_FLOWS_IDLE"
-    )]
+    #[arg(long, value_name = "SECONDS", value_parser = in_range(1..=86_400_u64, "s"))]
     flows_idle: Option<u64>,
     /// A flow that lasts longer than so many seconds is divided into several records [default: 60]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        value_parser = in_range(1..=86_400_u64, "s"),
-        env = "NETTO_FLOWS_ACTIVE"
-    )]
+    #[arg(long, value_name = "SECONDS", value_parser = in_range(1..=86_400_u64, "s"))]
     flows_active: Option<u64>,
     /// Count packets within GRE and VXLAN to their own flows, not to the tunnel's [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_FLOWS_INNER")]
+    #[arg(long, value_name = "BOOL")]
     flows_inner: Option<bool>,
     /// Export every record as IPFIX to udp://HOST:PORT, tcp://HOST:PORT or file:PATH
     ///
-    #[arg(
-        long,
-        value_name = "TARGET",
-        value_parser = Target::parse,
-        env = "NETTO_FLOWS_EXPORT"
-    )]
+    #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
     flows_export: Option<Target>,
     /// Show names of hosts by reverse DNS, whose servers so learn which hosts talk [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_FLOWS_NAMES")]
+    #[arg(long, value_name = "BOOL")]
     flows_names: Option<bool>,
 }
 

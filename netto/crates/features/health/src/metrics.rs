@@ -1,9 +1,10 @@
 //! Its metrics: the score, and the figures that it is made of.
 
 use metrics_common::Snapshot;
-use metrics_common::sections::{BlockDevice, GroupReads, Health, Requests};
+use metrics_common::sections::{BlockDevice, DriveHealth, GroupReads, Health, Requests};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Inputs, Samples, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Inputs, Samples, Value};
+use netto_metrics::metrics;
 
 use crate::analysis::score::Judged;
 use crate::recent::Recent;
@@ -26,212 +27,97 @@ impl State for LastSeconds {
 }
 
 /// What is exported of it.
-pub(crate) const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<LastSeconds>::default()),
-    ..Catalogue::of(FAMILIES)
-};
-
-const FAMILIES: &[Family] = &[
-    Family::gauge(
-        "netto_score_ratio",
-        Unit::Ratio,
+pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
+    Gauge "netto_score_ratio" Ratio ["direction"];
         "How good a choice this host is for reads or writes, by the last ten seconds: the reference by the \
-         expected time, lowered by worn, hot and failing drives; absent without --score-reference.",
-        &["direction"],
-        |inputs, out| of_sides(inputs, out, |own| own.score.map(|score| score / 100.0)),
-    ),
-    Family::gauge(
-        "netto_score_weighted_ratio",
-        Unit::Ratio,
-        "The weighted sum of grades of what is measured, by the last ten seconds; docs/SCORE.md has the table.",
-        &["direction"],
-        |inputs, out| of_sides(inputs, out, |own| own.weighted.map(|own| own / 100.0)),
-    ),
-    Family::gauge(
-        "netto_score_expected_seconds",
-        Unit::Seconds,
+         expected time, lowered by worn, hot and failing drives; absent without --score-reference.";
+        |inputs, out| of_sides(inputs, out, |own| own.score.map(|score| score / 100.0));
+    Gauge "netto_score_weighted_ratio" Ratio ["direction"];
+        "The weighted sum of grades of what is measured, by the last ten seconds; docs/SCORE.md has the table.";
+        |inputs, out| of_sides(inputs, out, |own| own.weighted.map(|own| own / 100.0));
+    Gauge "netto_score_expected_seconds" Seconds ["direction"];
         "How long a read or a write of this host's data may be expected to take, by the last ten seconds, \
-         without what is not known.",
-        &["direction"],
-        |inputs, out| of_sides(inputs, out, |own| own.expected_seconds),
-    ),
-    Family::counter(
-        "netto_block_requests_total",
-        Unit::Count("request"),
-        "Requests that block devices completed, of those that the score is about.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| Some(Value::Count(own.count)));
-        },
-    ),
-    Family::counter(
-        "netto_block_seconds_total",
-        Unit::Seconds,
-        "Time of these requests, by the kernel's statistics, from being made to completion.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.whole_ns)));
-        },
-    ),
-    Family::counter(
-        "netto_block_timed_requests_total",
-        Unit::Count("request"),
-        "Requests of block devices that probes have timed: what the next two are divided by.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| Some(Value::Count(own.timed?.count)));
-        },
-    ),
-    Family::counter(
-        "netto_block_queue_seconds_total",
-        Unit::Seconds,
-        "Time that timed requests waited before their device got them.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| {
-                Some(Value::Nanoseconds(own.timed?.queue_ns))
-            });
-        },
-    ),
-    Family::counter(
-        "netto_block_service_seconds_total",
-        Unit::Seconds,
-        "Time that timed requests were in their device.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| {
-                Some(Value::Nanoseconds(own.timed?.service_ns))
-            });
-        },
-    ),
-    Family::counter(
-        "netto_block_errors_total",
-        Unit::Count("request"),
-        "Timed requests of block devices that failed.",
-        &["device", "direction"],
-        |inputs, out| {
-            of_requests(inputs, out, |own| Some(Value::Count(own.timed?.errors)));
-        },
-    ),
-    Family::counter(
-        "netto_block_outstanding_seconds_total",
-        Unit::Seconds,
-        "Time of all requests under way, together: its rate is their mean number.",
-        &["device"],
-        |inputs, out| {
-            for device in health(inputs).iter().flat_map(|own| &own.devices) {
-                let ns = Value::Nanoseconds(device.outstanding_ns);
-                out.push(&[&device.name], ns);
-            }
-        },
-    ),
-    Family::counter(
-        "netto_page_cache_lookups_total",
-        Unit::Count("read"),
-        "Times that reads of files looked into the page cache.",
-        &[],
-        |inputs, out| {
-            if let Some(lookups) = health(inputs).and_then(|own| own.cache_lookups) {
-                out.push(&[], Value::Count(lookups));
-            }
-        },
-    ),
-    Family::counter(
-        "netto_page_cache_cgroup_lookups_total",
-        Unit::Count("read"),
+         without what is not known.";
+        |inputs, out| of_sides(inputs, out, |own| own.expected_seconds);
+    Counter "netto_block_requests_total" Count("request") ["device", "direction"];
+        "Requests that block devices completed, of those that the score is about.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.count)));
+    Counter "netto_block_seconds_total" Seconds ["device", "direction"];
+        "Time of these requests, by the kernel's statistics, from being made to completion.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.whole_ns)));
+    Counter "netto_block_timed_requests_total" Count("request") ["device", "direction"];
+        "Requests of block devices that probes have timed: what the next two are divided by.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.timed?.count)));
+    Counter "netto_block_queue_seconds_total" Seconds ["device", "direction"];
+        "Time that timed requests waited before their device got them.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.timed?.queue_ns)));
+    Counter "netto_block_service_seconds_total" Seconds ["device", "direction"];
+        "Time that timed requests were in their device.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.timed?.service_ns)));
+    Counter "netto_block_errors_total" Count("request") ["device", "direction"];
+        "Timed requests of block devices that failed.";
+        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.timed?.errors)));
+    Counter "netto_block_outstanding_seconds_total" Seconds ["device"];
+        "Time of all requests under way, together: its rate is their mean number.";
+        |inputs, out| for device in devices(inputs) {
+            out.push(&[&device.name], Value::Nanoseconds(device.outstanding_ns));
+        };
+    Counter "netto_page_cache_lookups_total" Count("read") [];
+        "Times that reads of files looked into the page cache.";
+        |inputs, out| of_host(inputs, out, |own| own.cache_lookups.map(Value::Count));
+    Counter "netto_page_cache_cgroup_lookups_total" Count("read") ["owner", "cgroup"];
         "The same by control group, of files on any device; of all groups without a series together, owner \
-         is other.",
-        &["owner", "cgroup"],
-        |inputs, out| of_groups(inputs, out, |own| own.lookups),
-    ),
-    Family::counter(
-        "netto_block_cgroup_reads_total",
-        Unit::Count("request"),
+         is other.";
+        |inputs, out| of_groups(inputs, out, |own| own.lookups);
+    Counter "netto_block_cgroup_reads_total" Count("request") ["owner", "cgroup"];
         "Reads that the tasks of a control group gave to block devices; those by threads of the kernel are \
-         among the others.",
-        &["owner", "cgroup"],
-        |inputs, out| of_groups(inputs, out, |own| own.requests),
-    ),
-    Family::counter(
-        "netto_pressure_seconds_total",
-        Unit::Seconds,
-        "Time in which some task, or all of them, waited for a resource.",
-        &["resource", "tasks"],
-        |inputs, out| {
-            for own in health(inputs).iter().flat_map(|own| &own.pressure) {
-                out.push(&[&own.resource, "some"], Value::Nanoseconds(own.some_ns));
-                if let Some(full_ns) = own.full_ns {
-                    out.push(&[&own.resource, "full"], Value::Nanoseconds(full_ns));
-                }
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_tcp_round_trip_seconds",
-        Unit::Seconds,
-        "The median of the smoothed round-trip times of TCP's connections to other hosts.",
-        &[],
-        |inputs, out| {
-            if let Some(ns) = health(inputs).and_then(|own| own.tcp?.rtt_ns) {
-                out.push(&[], Value::Nanoseconds(ns));
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_accept_queue_ratio",
-        Unit::Ratio,
-        "How full the fullest accept queue of a listening TCP socket is.",
-        &[],
-        |inputs, out| {
-            if let Some((length, limit)) = health(inputs).and_then(|own| own.tcp?.accept_queue) {
-                let ratio = length as f64 / limit.max(1) as f64;
-                out.push(&[], Value::Number(ratio));
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_qdisc_backlog_bytes",
-        Unit::Bytes,
-        "Bytes that wait in the queueing discipline of an interface.",
-        &["interface"],
-        |inputs, out| {
-            for link in health(inputs).iter().flat_map(|own| &own.links) {
-                if let Some(bytes) = link.backlog_bytes {
-                    out.push(&[&link.name], Value::Count(bytes));
-                }
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_drive_wear_ratio",
-        Unit::Ratio,
-        "The part of a drive's life that is used, by itself; may be more than 1.",
-        &["drive"],
-        |inputs, out| {
-            for drive in health(inputs).iter().flat_map(|own| &own.drives) {
-                if let Some(percent) = drive.wear_percent {
-                    out.push(&[&drive.name], Value::Number(percent as f64 / 100.0));
-                }
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_drive_temperature_celsius",
-        Unit::Count("degree"),
-        "A drive's temperature, by itself or its sensor.",
-        &["drive"],
-        |inputs, out| {
-            for drive in health(inputs).iter().flat_map(|own| &own.drives) {
-                if let Some(celsius) = drive.celsius {
-                    out.push(&[&drive.name], Value::Number(celsius as f64));
-                }
-            }
-        },
-    ),
-];
+         among the others.";
+        |inputs, out| of_groups(inputs, out, |own| own.requests);
+    Counter "netto_pressure_seconds_total" Seconds ["resource", "tasks"];
+        "Time in which some task, or all of them, waited for a resource.";
+        |inputs, out| for own in health(inputs).iter().flat_map(|own| &own.pressure) {
+            out.push(&[&own.resource, "some"], Value::Nanoseconds(own.some_ns));
+            out.push_known(&[&own.resource, "full"], own.full_ns.map(Value::Nanoseconds));
+        };
+    Gauge "netto_tcp_round_trip_seconds" Seconds [];
+        "The median of the smoothed round-trip times of TCP's connections to other hosts.";
+        |inputs, out| of_host(inputs, out, |own| own.tcp?.rtt_ns.map(Value::Nanoseconds));
+    Gauge "netto_accept_queue_ratio" Ratio [];
+        "How full the fullest accept queue of a listening TCP socket is.";
+        |inputs, out| of_host(inputs, out, |own| {
+            let (length, limit) = own.tcp?.accept_queue?;
+            Some(Value::Number(length as f64 / limit.max(1) as f64))
+        });
+    Gauge "netto_qdisc_backlog_bytes" Bytes ["interface"];
+        "Bytes that wait in the queueing discipline of an interface.";
+        |inputs, out| for link in health(inputs).iter().flat_map(|own| &own.links) {
+            out.push_known(&[&link.name], link.backlog_bytes.map(Value::Count));
+        };
+    Gauge "netto_drive_wear_ratio" Ratio ["drive"];
+        "The part of a drive's life that is used, by itself; may be more than 1.";
+        |inputs, out| of_drives(inputs, out, |drive| Some(drive.wear_percent? as f64 / 100.0));
+    Gauge "netto_drive_temperature_celsius" Count("degree") ["drive"];
+        "A drive's temperature, by itself or its sensor.";
+        |inputs, out| of_drives(inputs, out, |drive| Some(drive.celsius? as f64));
+})
+.with_state(|| Box::<LastSeconds>::default());
 
 fn health<'a>(inputs: &Inputs<'a>) -> Option<&'a Health> {
     inputs.sum().sections.health.as_ref()
+}
+
+fn devices<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = &'a BlockDevice> {
+    health(inputs).into_iter().flat_map(|own| &own.devices)
+}
+
+fn of_host(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Health) -> Option<Value>) {
+    out.push_known(&[], health(inputs).and_then(value));
+}
+
+fn of_drives(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&DriveHealth) -> Option<f64>) {
+    for drive in health(inputs).iter().flat_map(|own| &own.drives) {
+        out.push_known(&[&drive.name], value(drive).map(Value::Number));
+    }
 }
 
 fn of_sides(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Judged) -> Option<f64>) {
@@ -240,9 +126,7 @@ fn of_sides(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Judged) -> Op
         return;
     };
     for (direction, own) in [("read", &score.reads), ("write", &score.writes)] {
-        if let Some(value) = value(own) {
-            out.push(&[direction], Value::Number(value));
-        }
+        out.push_known(&[direction], value(own).map(Value::Number));
     }
 }
 
@@ -258,11 +142,9 @@ fn of_groups(inputs: &Inputs<'_>, out: &mut dyn Samples, count: fn(&GroupReads) 
 
 fn of_requests(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Requests) -> Option<Value>) {
     let of = |own: &BlockDevice| [("read", own.reads), ("write", own.writes)];
-    for device in health(inputs).iter().flat_map(|own| &own.devices) {
+    for device in devices(inputs) {
         for (direction, requests) in of(device) {
-            if let Some(value) = value(&requests) {
-                out.push(&[&device.name, direction], value);
-            }
+            out.push_known(&[&device.name, direction], value(&requests));
         }
     }
 }

@@ -37,32 +37,22 @@ pub(crate) struct Request {
 struct HealthOptions {
     /// Measure the host's health: storage, page cache, connections, interfaces, drives and pressure; and
     /// score it by the time that a read and a write may be expected to take [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_HEALTH")]
+    #[arg(long, value_name = "BOOL")]
     health: Option<bool>,
     /// The expected time that gets a score of 100, microseconds; without it, there is a score only among
     /// hosts that are compared
-    #[arg(
-        long,
-        value_name = "MICROSECONDS",
-        value_parser = in_range(1..=60_000_000_u64, "microseconds"),
-        env = "NETTO_SCORE_REFERENCE"
-    )]
+    #[arg(long, value_name = "MICROSECONDS", value_parser = in_range(1..=60_000_000_u64, "microseconds"))]
     score_reference: Option<u64>,
     /// The block devices with the data that the score is about, such as nvme0n1; otherwise all
-    #[arg(
-        long,
-        value_name = "DEVICE",
-        value_delimiter = ',',
-        env = "NETTO_SCORE_DEVICES"
-    )]
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     score_devices: Vec<String>,
     /// Tell load balancers the score at this address and port, as an agent of HAProxy's agent-check; needs
     /// --health and --score-reference
-    #[arg(long, value_name = "ADDRESS", env = "NETTO_AGENT_CHECK")]
+    #[arg(long, value_name = "ADDRESS")]
     agent_check: Option<SocketAddr>,
     /// Ask ATA drives without moving parts for their wear, errors and temperature, for which netto keeps
     /// CAP_SYS_RAWIO; needs --health [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_SCORE_ATA")]
+    #[arg(long, value_name = "BOOL")]
     score_ata: Option<bool>,
 }
 

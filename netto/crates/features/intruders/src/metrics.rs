@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use metrics_common::{COMPONENTS, Owner, OwnerKind, Snapshot};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Value};
+use netto_metrics::metrics;
 
 /// Most causes with series of their own.
 const LIMIT: usize = 200;
@@ -46,39 +47,29 @@ impl State for IntruderTotals {
 }
 
 /// What is exported of it.
-pub(crate) const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<IntruderTotals>::default()),
-    ..Catalogue::of(&[
-        Family::counter(
-            "netto_intruder_cpu_seconds_total",
-            Unit::Seconds,
-            "CPU time of softirqs and network interrupts on CPUs that are meant to be quiet: by \
-             isolcpus, nohz_full or an exclusive cpuset.",
-            &["cpu", "event"],
-            |inputs, out| {
-                let totals = inputs.totals.state::<IntruderTotals>();
-                for ((cpu, event), ns) in totals.iter().flat_map(|own| &own.by_event) {
-                    let event = COMPONENTS.get(*event as usize).map_or("", |row| row.slug);
-                    out.push(&[&cpu.to_string(), event], Value::Nanoseconds(*ns));
-                }
-            },
-        ),
-        Family::counter(
-            "netto_intruder_caused_cpu_seconds_total",
-            Unit::Seconds,
-            "The same by the control group that caused it; of what is no group, owner says what it \
-             is, and unknown is what netto does not know the cause of.",
-            &["owner", "cgroup", "container", "pod", "namespace"],
-            |inputs, out| {
-                let totals = inputs.totals.state::<IntruderTotals>();
-                for (labels, ns) in totals.iter().flat_map(|own| &own.by_cause) {
-                    let labels = labels.each_ref().map(String::as_str);
-                    out.push(&labels, Value::Nanoseconds(*ns));
-                }
-            },
-        ),
-    ])
-};
+pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_intruder_cpu_seconds_total" Seconds ["cpu", "event"];
+        "CPU time of softirqs and network interrupts on CPUs that are meant to be quiet: by \
+         isolcpus, nohz_full or an exclusive cpuset.";
+        |inputs, out| {
+            let totals = inputs.totals.state::<IntruderTotals>();
+            for ((cpu, event), ns) in totals.iter().flat_map(|own| &own.by_event) {
+                let event = COMPONENTS.get(*event as usize).map_or("", |row| row.slug);
+                out.push(&[&cpu.to_string(), event], Value::Nanoseconds(*ns));
+            }
+        };
+    Counter "netto_intruder_caused_cpu_seconds_total" Seconds ["owner", "cgroup", "container", "pod", "namespace"];
+        "The same by the control group that caused it; of what is no group, owner says what it \
+         is, and unknown is what netto does not know the cause of.";
+        |inputs, out| {
+            let totals = inputs.totals.state::<IntruderTotals>();
+            for (labels, ns) in totals.iter().flat_map(|own| &own.by_cause) {
+                let labels = labels.each_ref().map(String::as_str);
+                out.push(&labels, Value::Nanoseconds(*ns));
+            }
+        };
+})
+.with_state(|| Box::<IntruderTotals>::default());
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,7 @@ type Shares = Vec<(usize, f64)>;
 /// Shares by point, by whether readers are slow, and by load level.
 static SHARES: LazyLock<Vec<Shares>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    for &point in Point::ALL {
+    for point in Point::ALL {
         let (median_ns, scatter, _) = shape(point);
         for slowness in [1.0, SLOW_TIMES] {
             for step in 0..=LOAD_STEPS {
@@ -126,7 +126,7 @@ fn latency(traffic: &Traffic, seconds: f64) -> Latency {
         }],
         ..Latency::default()
     };
-    for &point in Point::ALL.iter().filter(|&&point| point != LACKING) {
+    for point in Point::ALL.into_iter().filter(|point| *point != LACKING) {
         let (_, _, one_in) = shape(point);
         let is_slow = is_slow && is_readers(point);
         let of_cpu =

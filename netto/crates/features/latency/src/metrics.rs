@@ -2,7 +2,8 @@
 
 use metrics_common::latency::Histogram;
 use metrics_common::sections::{GroupKind, PointLatency};
-use netto_metrics::catalogue::{Catalogue, Family, Inputs, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Family, Inputs, Value};
+use netto_metrics::metrics;
 
 fn points<'a>(inputs: &'a Inputs<'_>) -> &'a [PointLatency] {
     let latency = inputs.sum().sections.latency.as_ref();
@@ -12,77 +13,59 @@ fn points<'a>(inputs: &'a Inputs<'_>) -> &'a [PointLatency] {
 /// The exported metrics.
 pub const METRICS: Catalogue = Catalogue {
     compat: COMPAT,
-    ..Catalogue::of(&[
-        Family::histogram(
-            "netto_netstack_latency_seconds",
-            "How long after its arrival a packet was at a point of the network stack; of the \
-         points driver-to-ip, qdisc, tcp-read-wait and udp-read-wait, how long it waited there.",
-            &["point"],
-            |inputs, out| {
-                for own in points(inputs) {
-                    out.push_histogram(&[own.point.slug()], &own.histogram());
-                }
-            },
-        ),
-        Family::counter(
-            "netto_netstack_latency_anomalies_total",
-            Unit::Count("packet"),
-            "Packets that are in no bucket: by their clocks they were there before they had \
-         arrived (negative), or took 17 seconds or longer (too_long).",
-            &["point", "kind"],
-            |inputs, out| {
-                for own in points(inputs) {
-                    let slug = own.point.slug();
-                    out.push(&[slug, "negative"], Value::Count(own.negative_total()));
-                    out.push(&[slug, "too_long"], Value::Count(own.too_long_total()));
-                }
-            },
-        ),
-        Family::counter(
-            "netto_netstack_latency_lost_stamps_total",
-            Unit::Count("packet"),
-            "Packets at a point that are in no bucket because it was lost when they came, or, for \
-         a wait, when they were enqueued.",
-            &["point"],
-            |inputs, out| {
-                for own in points(inputs) {
-                    out.push(&[own.point.slug()], Value::Count(own.lost_total()));
-                }
-            },
-        ),
-    ])
+    ..Catalogue::of(FAMILIES)
+};
+
+const FAMILIES: &[Family] = metrics! {
+    Histogram "netto_netstack_latency_seconds" Seconds ["point"];
+        "How long after its arrival a packet was at a point of the network stack; of the \
+         points driver-to-ip, qdisc, tcp-read-wait and udp-read-wait, how long it waited there.";
+        |inputs, out| for own in points(inputs) {
+            out.push_histogram(&[own.point.slug()], &own.histogram());
+        };
+    Counter "netto_netstack_latency_anomalies_total" Count("packet") ["point", "kind"];
+        "Packets that are in no bucket: by their clocks they were there before they had \
+         arrived (negative), or took 17 seconds or longer (too_long).";
+        |inputs, out| for own in points(inputs) {
+            let slug = own.point.slug();
+            out.push(&[slug, "negative"], Value::Count(own.negative_total()));
+            out.push(&[slug, "too_long"], Value::Count(own.too_long_total()));
+        };
+    Counter "netto_netstack_latency_lost_stamps_total" Count("packet") ["point"];
+        "Packets at a point that are in no bucket because it was lost when they came, or, for \
+         a wait, when they were enqueued.";
+        |inputs, out| for own in points(inputs) {
+            out.push(&[own.point.slug()], Value::Count(own.lost_total()));
+        };
 };
 
 /// The same under the name and labels of netstacklat with ebpf_exporter, if requested.
-const COMPAT: &[Family] = &[Family::histogram(
-    "ebpf_exporter_netstack_latency_seconds",
-    "How long after its arrival a packet was at a point of the network stack.",
-    &["hook", "cgroup", "iface"],
-    |inputs, out| {
-        let Some(latency) = &inputs.sum().sections.latency else {
-            return;
-        };
-        // By one kind of group only: with two, each packet would count twice.
-        let kinds = [GroupKind::Interface, GroupKind::Owner];
-        let has = |kind: &GroupKind| latency.groups.iter().any(|own| own.kind == *kind);
-        let kind = kinds.into_iter().find(has);
-        for own in &latency.points {
-            let Some(hook) = own.point.netstacklat() else {
-                continue;
-            };
-            let mut push = |name: &str, histogram: &Histogram| match kind {
-                Some(GroupKind::Owner) => out.push_histogram(&[hook, name, ""], histogram),
-                _ => out.push_histogram(&[hook, "", name], histogram),
-            };
-            let groups = latency.groups.iter();
-            let groups =
-                groups.filter(|group| Some(group.kind) == kind && group.point == own.point);
-            match kind {
-                Some(_) => groups.for_each(|group| {
-                    push(group.name.as_deref().unwrap_or("other"), &group.histogram);
-                }),
-                None => push("", &own.histogram()),
+const COMPAT: &[Family] = metrics! {
+    Histogram "ebpf_exporter_netstack_latency_seconds" Seconds ["hook", "cgroup", "iface"];
+        "How long after its arrival a packet was at a point of the network stack.";
+        |inputs, out| {
+            let Some(latency) = &inputs.sum().sections.latency else { return };
+            // By one kind of group only: with two, each packet would count twice.
+            let kinds = [GroupKind::Interface, GroupKind::Owner];
+            let has = |kind: &GroupKind| latency.groups.iter().any(|own| own.kind == *kind);
+            let kind = kinds.into_iter().find(has);
+            for own in &latency.points {
+                let Some(hook) = own.point.netstacklat() else {
+                    continue;
+                };
+                let mut push = |name: &str, histogram: &Histogram| match kind {
+                    Some(GroupKind::Owner) => out.push_histogram(&[hook, name, ""], histogram),
+                    _ => out.push_histogram(&[hook, "", name], histogram),
+                };
+                let groups = latency.groups.iter();
+                let groups =
+                    groups.filter(|group| Some(group.kind) == kind && group.point == own.point);
+                match kind {
+                    Some(_) => groups.for_each(|group| {
+                        push(group.name.as_deref().unwrap_or("other"), &group.histogram);
+                    }),
+                    None => push("", &own.histogram()),
+                }
             }
-        }
-    },
-)];
+        };
+};

@@ -28,79 +28,38 @@ pub(crate) const OPTIONS: Options = Options {
 #[derive(Debug, Clone, Default, Args)]
 struct LatencyOptions {
     /// Measure the time from a packet's arrival to each point of the stack [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY")]
+    #[arg(long, value_name = "BOOL")]
     latency: Option<bool>,
     /// Points at which latencies are measured, such as ip-start,tcp-socket-read;
     /// otherwise all
-    #[arg(
-        long,
-        value_name = "POINT",
-        value_delimiter = ',',
-        value_parser = understood(|name| points(&[name.to_owned()])),
-        env = "NETTO_LATENCY_POINTS"
-    )]
+    #[arg(long, value_name = "POINT", value_delimiter = ',', value_parser = understood(|name| points(&[name.to_owned()])))]
     latency_points: Vec<String>,
     /// Measure one packet in this many, the same at all points: reduces the cost [default: 1]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        value_parser = in_range(1..=1_000_000_u64, "packets"),
-        env = "NETTO_LATENCY_ONE_IN"
-    )]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(1..=1_000_000_u64, "packets"))]
     latency_one_in: Option<u64>,
     /// Also count segments that waited for an earlier one, when they are read [default: false]
-    #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY_INCLUDE_HOL")]
+    #[arg(long, value_name = "BOOL")]
     latency_include_hol: Option<bool>,
     /// Only packets received by these interfaces: names, or numbers for those of other namespaces
-    #[arg(
-        long,
-        value_name = "INTERFACE",
-        value_delimiter = ',',
-        env = "NETTO_LATENCY_INTERFACES"
-    )]
+    #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     latency_interfaces: Vec<String>,
     /// Only packets in these network namespaces: names of `ip netns`, paths, or inode numbers
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        value_delimiter = ',',
-        env = "NETTO_LATENCY_NETNS"
-    )]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     latency_netns: Vec<String>,
     /// Only packets for sockets of these control groups: paths below the hierarchy, or numbers
-    #[arg(
-        long,
-        value_name = "PATH",
-        value_delimiter = ',',
-        env = "NETTO_LATENCY_CGROUPS"
-    )]
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
     latency_cgroups: Vec<String>,
     /// Only packets read by these processes
-    #[arg(
-        long,
-        value_name = "PID",
-        value_delimiter = ',',
-        env = "NETTO_LATENCY_PIDS"
-    )]
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
     latency_pids: Vec<u32>,
     /// Only packets for sockets with one of these ports, local or remote
-    #[arg(
-        long,
-        value_name = "PORT",
-        value_delimiter = ',',
-        env = "NETTO_LATENCY_PORTS"
-    )]
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
     latency_ports: Vec<u16>,
     /// Only packets for sockets with at least this many packets in their queue [default: 0]
-    #[arg(long, value_name = "COUNT", env = "NETTO_LATENCY_MIN_QUEUE")]
+    #[arg(long, value_name = "COUNT")]
     latency_min_queue: Option<u32>,
     /// Group packets: none, by interface, or by owner (the socket's control group) [default: none]
-    #[arg(
-        long,
-        value_name = "WHAT",
-        hide_possible_values = true,
-        env = "NETTO_LATENCY_GROUP"
-    )]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     latency_group: Option<GroupName>,
 }
 

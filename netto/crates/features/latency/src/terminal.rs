@@ -133,12 +133,12 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
     }
     let _ = writeln!(text, "{:>FIGURE$}  {}", "/s", axis());
     for point in Point::ALL {
-        let Some(own) = latency.of(*point) else {
+        let Some(own) = latency.of(point) else {
             continue;
         };
         let _ = writeln!(text, "{}", line(point.slug(), &own.histogram(), seconds));
         let groups = latency.groups.iter();
-        for group in groups.filter(|group| has_groups && group.point == *point) {
+        for group in groups.filter(|group| has_groups && group.point == point) {
             let name = group.name.as_deref().unwrap_or("other");
             let name: String = format!("  {name}").chars().take(NAME - 1).collect();
             let _ = writeln!(text, "{}", line(&name, &group.histogram, seconds));

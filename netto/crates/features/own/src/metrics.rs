@@ -1,104 +1,61 @@
 //! The metrics of netto's own cost.
 
-use metrics_common::OwnPart;
-use netto_metrics::catalogue::{Catalogue, Family, Otlp, Unit, Value};
+use metrics_common::{OwnCost, OwnPart};
+use netto_metrics::catalogue::{Catalogue, Inputs, Otlp, Value};
+use netto_metrics::metrics;
+
+fn own<'a>(inputs: &Inputs<'a>) -> Option<&'a OwnCost> {
+    inputs.sum().sections.own.as_ref()
+}
 
 /// The exported metrics.
-pub const METRICS: Catalogue = Catalogue::of(&[
-    Family::counter(
-        "netto_user_cpu_seconds_total",
-        Unit::Seconds,
-        "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.",
-        &["mode"],
+pub const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_user_cpu_seconds_total" Seconds ["mode"] as Otlp::Named("netto.daemon.cpu.time");
+        "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.";
         |inputs, out| {
-            if let Some(own) = &inputs.sum().sections.own {
+            if let Some(own) = own(inputs) {
                 out.push(&["user"], Value::Nanoseconds(own.user_ns));
                 out.push(&["system"], Value::Nanoseconds(own.system_ns));
             }
-        },
-    )
-    .in_otlp(Otlp::Named("netto.daemon.cpu.time")),
-    Family::gauge(
-        "netto_resident_memory_bytes",
-        Unit::Bytes,
-        "Resident memory of the netto daemon.",
-        &[],
-        |inputs, out| {
-            if let Some(own) = &inputs.sum().sections.own {
-                out.push(&[], Value::Count(own.resident_bytes));
-            }
-        },
-    )
-    .in_otlp(Otlp::Named("netto.daemon.memory")),
-    Family::counter(
-        "netto_own_cpu_seconds_total",
-        Unit::Seconds,
+        };
+    Gauge "netto_resident_memory_bytes" Bytes [] as Otlp::Named("netto.daemon.memory");
+        "Resident memory of the netto daemon.";
+        |inputs, out| out.push_known(&[], own(inputs).map(|own| Value::Count(own.resident_bytes)));
+    Counter "netto_own_cpu_seconds_total" Seconds ["cpu", "part"];
         "CPU time that netto took from a CPU, by part: an estimate, of probes by their runs \
-         and what one was found to cost.",
-        &["cpu", "part"],
+         and what one was found to cost.";
         |inputs, out| {
-            let Some(own) = &inputs.sum().sections.own else {
-                return;
-            };
+            let Some(own) = own(inputs) else { return };
             let rows = OwnPart::ALL.map(|part| (part.slug(), own.part_ns(part)));
             inputs.per_cpu(|cpu, column| {
                 for (slug, row) in rows {
-                    if let Some(ns) = row.and_then(|row| row.get(column)) {
-                        out.push(&[cpu, slug], Value::Nanoseconds(*ns));
-                    }
+                    let ns = row.and_then(|row| row.get(column));
+                    out.push_known(&[cpu, slug], ns.copied().map(Value::Nanoseconds));
                 }
             });
-        },
-    ),
-    Family::gauge(
-        "netto_overhead_ratio",
-        Unit::Ratio,
-        "Share of the time of the CPU that netto costs most, over the last ten seconds: an estimate.",
-        &[],
+        };
+    Gauge "netto_overhead_ratio" Ratio [];
+        "Share of the time of the CPU that netto costs most, over the last ten seconds: an estimate.";
         |inputs, out| {
-            let own = inputs.sum().sections.own.as_ref();
-            if let Some(costliest) = own.and_then(|own| own.costliest) {
-                out.push(&[], Value::Number(costliest.ratio));
-            }
-        },
-    ),
-    Family::gauge(
-        "netto_max_overhead_ratio",
-        Unit::Ratio,
-        "Share of the time of any CPU that netto may cost; absent if that is not limited.",
-        &[],
+            let costliest = own(inputs).and_then(|own| own.costliest);
+            out.push_known(&[], costliest.map(|cpu| Value::Number(cpu.ratio)));
+        };
+    Gauge "netto_max_overhead_ratio" Ratio [] as Otlp::Named("netto.overhead.limit");
+        "Share of the time of any CPU that netto may cost; absent if that is not limited.";
+        |inputs, out| out.push_known(&[], inputs.info.max_overhead_ratio.map(Value::Number));
+    Gauge "netto_sampling_hertz" Hertz ["cpu"];
+        "Stack samples per second that a CPU is asked for now; 0 while it is left alone.";
         |inputs, out| {
-            if let Some(ratio) = inputs.info.max_overhead_ratio {
-                out.push(&[], Value::Number(ratio));
-            }
-        },
-    )
-    .in_otlp(Otlp::Named("netto.overhead.limit")),
-    Family::gauge(
-        "netto_sampling_hertz",
-        Unit::Hertz,
-        "Stack samples per second that a CPU is asked for now; 0 while it is left alone.",
-        &["cpu"],
-        |inputs, out| {
-            let own = inputs.sum().sections.own.as_ref();
-            if let Some(rates) = own.and_then(|own| own.sampling_hz.as_ref()) {
+            if let Some(rates) = own(inputs).and_then(|own| own.sampling_hz.as_ref()) {
                 inputs.push_row(out, rates, Value::Count);
             }
-        },
-    ),
-    Family::counter(
-        "netto_instrument_analysis_seconds_total",
-        Unit::Seconds,
-        "Time that the daemon spent on the analysis of an instrument.",
-        &["instrument"],
-        |inputs, out| {
-            let own = inputs.sum().sections.own.iter();
-            for cost in own.flat_map(|own| &own.instruments) {
-                out.push(&[&cost.name], Value::Nanoseconds(cost.analysis_ns));
-            }
-        },
-    ),
-]);
+        };
+    Counter "netto_instrument_analysis_seconds_total" Seconds ["instrument"];
+        "Time that the daemon spent on the analysis of an instrument.";
+        |inputs, out| for cost in own(inputs).iter().flat_map(|own| &own.instruments) {
+            out.push(&[&cost.name], Value::Nanoseconds(cost.analysis_ns));
+        };
+});
 
 #[cfg(test)]
 mod tests {

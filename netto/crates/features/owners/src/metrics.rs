@@ -2,7 +2,8 @@
 
 use metrics_common::{COMPONENTS, Snapshot};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Inputs, Samples, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Inputs, Samples, Value};
+use netto_metrics::metrics;
 
 use self::totals::{LIMIT, Name, OwnerTotal, OwnerTotals};
 
@@ -38,83 +39,46 @@ fn push_by_group(
     total_ns: fn(&OwnerTotal) -> Option<u64>,
 ) {
     for (name, total) in totals(inputs) {
-        if let Some(ns) = total_ns(total) {
-            out.push(&name.labels(), Value::Nanoseconds(ns));
-        }
+        out.push_known(&name.labels(), total_ns(total).map(Value::Nanoseconds));
     }
 }
 
 /// The exported metrics.
-pub const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<OwnerTotals>::default()),
-    ..Catalogue::of(&[
-        Family::counter(
-            "netto_cgroup_network_cpu_seconds_total",
-            Unit::Seconds,
-            "CPU time of networking that a control group caused, by event, whoever was interrupted \
-         for it. Of what is no group, owner says what it is: interface, nobody, unknown, other, process.",
-            &["owner", "cgroup", "container", "pod", "namespace", "event"],
-            |inputs, out| {
-                for (name, total) in totals(inputs) {
-                    for (&event, &ns) in &total.caused_ns {
-                        let event = COMPONENTS.get(event).map_or("", |row| row.slug);
-                        let [owner, cgroup, container, pod, namespace] = name.labels();
-                        let labels = [owner, cgroup, container, pod, namespace, event];
-                        out.push(&labels, Value::Nanoseconds(ns));
-                    }
-                }
-            },
-        ),
-        Family::counter(
-            "netto_cgroup_softirq_paid_seconds_total",
-            Unit::Seconds,
-            "CPU time of network softirqs that others caused and for which a control group was \
-         interrupted; idle CPUs and threads of the kernel (owner) lost nothing by it.",
-            &["owner", "cgroup", "container", "pod", "namespace"],
-            |inputs, out| push_by_group(inputs, out, |total| total.paid_ns),
-        ),
-        Family::counter(
-            "netto_cgroup_irq_stall_seconds_total",
-            Unit::Seconds,
-            "CPU time that network softirqs and interrupts stole from the running tasks of a control \
+pub const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_cgroup_network_cpu_seconds_total" Seconds
+        ["owner", "cgroup", "container", "pod", "namespace", "event"];
+        "CPU time of networking that a control group caused, by event, whoever was interrupted \
+         for it. Of what is no group, owner says what it is: interface, nobody, unknown, other, process.";
+        |inputs, out| for (name, total) in totals(inputs) {
+            for (&event, &ns) in &total.caused_ns {
+                let event = COMPONENTS.get(event).map_or("", |row| row.slug);
+                let [owner, cgroup, container, pod, namespace] = name.labels();
+                let labels = [owner, cgroup, container, pod, namespace, event];
+                out.push(&labels, Value::Nanoseconds(ns));
+            }
+        };
+    Counter "netto_cgroup_softirq_paid_seconds_total" Seconds ["owner", "cgroup", "container", "pod", "namespace"];
+        "CPU time of network softirqs that others caused and for which a control group was \
+         interrupted; idle CPUs and threads of the kernel (owner) lost nothing by it.";
+        |inputs, out| push_by_group(inputs, out, |total| total.paid_ns);
+    Counter "netto_cgroup_irq_stall_seconds_total" Seconds ["owner", "cgroup", "container", "pod", "namespace"];
+        "CPU time that network softirqs and interrupts stole from the running tasks of a control \
          group, whoever caused them: what the kernel's irq.pressure has of networking, without the \
-         groups below.",
-            &["owner", "cgroup", "container", "pod", "namespace"],
-            |inputs, out| push_by_group(inputs, out, |total| total.stalled_ns),
-        ),
-        Family::counter(
-            "netto_cgroup_irq_pressure_seconds_total",
-            Unit::Seconds,
-            "Time in which all tasks of a control group stood still because of interrupts and \
+         groups below.";
+        |inputs, out| push_by_group(inputs, out, |total| total.stalled_ns);
+    Counter "netto_cgroup_irq_pressure_seconds_total" Seconds ["owner", "cgroup", "container", "pod", "namespace"];
+        "Time in which all tasks of a control group stood still because of interrupts and \
          softirqs of any kind, by the kernel's own account (irq.pressure), while netto showed the \
-         group; only where the kernel has one.",
-            &["owner", "cgroup", "container", "pod", "namespace"],
-            |inputs, out| push_by_group(inputs, out, |total| total.pressure_ns),
-        ),
-        Family::gauge(
-            "netto_owners_limit",
-            Unit::Count("owner"),
-            "Control groups and interfaces that have series of their own, at the most.",
-            &[],
-            |inputs, out| {
-                if given_up(inputs).is_some() {
-                    out.push(&[], Value::Count(LIMIT as u64));
-                }
-            },
-        ),
-        Family::counter(
-            "netto_owners_given_up_total",
-            Unit::Count("owner"),
-            "Control groups and interfaces whose series ended because others needed the place.",
-            &[],
-            |inputs, out| {
-                if let Some(given_up) = given_up(inputs) {
-                    out.push(&[], Value::Count(given_up));
-                }
-            },
-        ),
-    ])
-};
+         group; only where the kernel has one.";
+        |inputs, out| push_by_group(inputs, out, |total| total.pressure_ns);
+    Gauge "netto_owners_limit" Count("owner") [];
+        "Control groups and interfaces that have series of their own, at the most.";
+        |inputs, out| out.push_known(&[], given_up(inputs).map(|_| Value::Count(LIMIT as u64)));
+    Counter "netto_owners_given_up_total" Count("owner") [];
+        "Control groups and interfaces whose series ended because others needed the place.";
+        |inputs, out| out.push_known(&[], given_up(inputs).map(Value::Count));
+})
+.with_state(|| Box::<OwnerTotals>::default());
 
 #[cfg(test)]
 mod tests {

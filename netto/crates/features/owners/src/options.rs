@@ -23,12 +23,7 @@ pub(crate) const OPTIONS: Options = Options {
 struct OwnersOptions {
     /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process
     /// [default: cgroup]
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        hide_possible_values = true,
-        env = "NETTO_OWNERS"
-    )]
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
     owners: Option<OwnersName>,
 }
 

@@ -1,47 +1,33 @@
 //! The metrics of RAPL energy.
 
-use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+use metrics_common::Power;
+use netto_metrics::catalogue::{Catalogue, Inputs, Samples, Value};
+use netto_metrics::metrics;
+
+fn push(inputs: &Inputs<'_>, out: &mut dyn Samples, joules: fn(&Power) -> f64) {
+    let joules = inputs.sum().sections.power.as_ref().map(joules);
+    out.push_known(&[], joules.map(Value::Number));
+}
 
 /// The exported metrics.
-pub const METRICS: Catalogue = Catalogue::of(&[
-    Family::counter(
-        "netto_network_energy_joules_total",
-        Unit::Joules,
+pub const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_network_energy_joules_total" Joules [];
         "Energy attributed to networking as a part of what was busy: an estimate, the energy of \
-         packages and memory times networking's share of busy CPU time.",
-        &[],
-        |inputs, out| {
-            if let Some(power) = &inputs.sum().sections.power {
-                out.push(&[], Value::Number(power.network_energy_joules));
-            }
-        },
-    ),
-    Family::counter(
-        "netto_network_capacity_energy_joules_total",
-        Unit::Joules,
+         packages and memory times networking's share of busy CPU time.";
+        |inputs, out| push(inputs, out, |power| power.network_energy_joules);
+    Counter "netto_network_capacity_energy_joules_total" Joules [];
         "Energy of networking's share of capacity: an estimate, the energy of packages and memory \
-         times networking's share of the time of all CPUs, idle included.",
-        &[],
-        |inputs, out| {
-            if let Some(power) = &inputs.sum().sections.power {
-                let joules = power.network_capacity_energy_joules;
-                out.push(&[], Value::Number(joules));
-            }
-        },
-    ),
-    Family::counter(
-        "netto_energy_joules_total",
-        Unit::Joules,
-        "Energy used by a RAPL zone. Zones contain each other: never sum over all of them.",
-        &["zone"],
+         times networking's share of the time of all CPUs, idle included.";
+        |inputs, out| push(inputs, out, |power| power.network_capacity_energy_joules);
+    Counter "netto_energy_joules_total" Joules ["zone"];
+        "Energy used by a RAPL zone. Zones contain each other: never sum over all of them.";
         |inputs, out| {
             let power = inputs.sum().sections.power.iter();
             for zone in power.flat_map(|power| &power.zones) {
                 out.push(&[&zone.zone], Value::Number(zone.energy_joules));
             }
-        },
-    ),
-]);
+        };
+});
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use metrics_common::Snapshot;
 use metrics_common::sections::SOFTIRQS;
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Value};
+use netto_metrics::metrics;
 
 /// What "the last minute" means, nanoseconds.
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -46,39 +47,25 @@ impl LastMinute {
 }
 
 /// What is exported of it.
-pub(crate) const METRICS: Catalogue = Catalogue {
-    state: Some(|| Box::<LastMinute>::default()),
-    ..Catalogue::of(&[
-        Family::counter(
-            "netto_timed_softirqs_total",
-            Unit::Count("softirq"),
-            "Softirqs that were timed from their beginning to their end.",
-            &[],
-            |inputs, out| {
-                if let Some(slowest) = &inputs.sum().sections.slowest {
-                    out.push(&[], Value::Count(slowest.timed));
-                }
-            },
-        ),
-        Family::gauge(
-            "netto_slowest_softirq_seconds",
-            Unit::Seconds,
-            "Length of the slowest softirq of the last minute, by the kernel's name; absent where \
-             none of those that were timed took more than 100 microseconds.",
-            &["softirq"],
-            |inputs, out| {
-                let Some(last) = inputs.totals.state::<LastMinute>() else {
-                    return;
-                };
-                for (vector, name) in SOFTIRQS.iter().enumerate() {
-                    if let Some(ns) = last.longest_ns(vector) {
-                        out.push(&[name], Value::Nanoseconds(ns));
-                    }
-                }
-            },
-        ),
-    ])
-};
+pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
+    Counter "netto_timed_softirqs_total" Count("softirq") [];
+        "Softirqs that were timed from their beginning to their end.";
+        |inputs, out| {
+            let slowest = inputs.sum().sections.slowest.as_ref();
+            out.push_known(&[], slowest.map(|slowest| Value::Count(slowest.timed)));
+        };
+    Gauge "netto_slowest_softirq_seconds" Seconds ["softirq"];
+        "Length of the slowest softirq of the last minute, by the kernel's name; absent where \
+         none of those that were timed took more than 100 microseconds.";
+        |inputs, out| {
+            let last = inputs.totals.state::<LastMinute>();
+            for (vector, name) in SOFTIRQS.iter().enumerate() {
+                let longest_ns = last.and_then(|last| last.longest_ns(vector));
+                out.push_known(&[name], longest_ns.map(Value::Nanoseconds));
+            }
+        };
+})
+.with_state(|| Box::<LastMinute>::default());
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub(crate) const OPTIONS: Options = Options {
 #[derive(Debug, Args)]
 struct TicksOptions {
     /// Count each tick so many times [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = in_range(1..=1_000_u64, "times"), env = "NETTO_TICKS_STEP")]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(1..=1_000_u64, "times"))]
     ticks_step: Option<u64>,
 }
 

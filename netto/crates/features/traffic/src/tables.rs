@@ -17,7 +17,7 @@ pub const TABLES: &[Table] = &[
                 return;
             };
             for counter in SoftnetCount::ALL {
-                let counts = traffic.softnet_of(*counter).unwrap_or_default();
+                let counts = traffic.softnet_of(counter).unwrap_or_default();
                 for (cpu, count) in snapshot.cpus.iter().zip(counts) {
                     rows(&[
                         Cell::Count((*cpu).into()),
@@ -71,7 +71,7 @@ pub const TABLES: &[Table] = &[
                 return;
             };
             for counter in ProtocolCount::ALL {
-                if let Some(count) = traffic.protocol(*counter) {
+                if let Some(count) = traffic.protocol(counter) {
                     rows(&[Cell::Text(counter.slug()), Cell::Count(count)]);
                 }
             }

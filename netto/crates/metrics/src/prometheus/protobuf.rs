@@ -196,18 +196,16 @@ impl Samples for Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Unit;
+    use crate::metrics;
 
     #[test]
     fn series_and_histograms_are_read_back() {
-        const THINGS: Family = Family::counter(
-            "netto_things_total",
-            Unit::Seconds,
-            "Things.",
-            &["cpu"],
-            |_, _| {},
-        );
-        const LATENCY: Family = Family::histogram("netto_wait_seconds", "", &["cpu"], |_, _| {});
+        const THINGS: Family = metrics! {
+            Counter "netto_things_total" Seconds ["cpu"]; "Things."; |_, _| {};
+        }[0];
+        const LATENCY: Family = metrics! {
+            Histogram "netto_wait_seconds" Seconds ["cpu"]; ""; |_, _| {};
+        }[0];
         let mut messages = Messages::default();
         messages.family(&THINGS, &mut |out| {
             out.push(&["3"], Value::Nanoseconds(1_500_000_000))

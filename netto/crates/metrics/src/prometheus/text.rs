@@ -232,15 +232,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalogue::Unit;
+    use crate::metrics;
 
-    const OF_CPUS: Family = Family::gauge(
-        "netto_things",
-        Unit::Count("thing"),
-        "Things.",
-        &["cpu", "thing"],
-        |_, _| {},
-    );
+    const OF_CPUS: Family = metrics! {
+        Gauge "netto_things" Count("thing") ["cpu", "thing"]; "Things."; |_, _| {};
+    }[0];
 
     fn page(family: &Family, series: &[(&[&str], Value)]) -> String {
         let mut text = Text::default();
@@ -295,7 +291,9 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_what_is_not_above_each_end() {
-        const WAIT: Family = Family::histogram("netto_wait_seconds", "", &["point"], |_, _| {});
+        const WAIT: Family = metrics! {
+            Histogram "netto_wait_seconds" Seconds ["point"]; ""; |_, _| {};
+        }[0];
         let mut latencies = Histogram::default();
         for ns in [10, 100, 1_000_000_000] {
             latencies.record(ns);
@@ -320,13 +318,9 @@ mod tests {
 
     #[test]
     fn open_metrics_names_counters_without_their_suffix_and_says_units_and_the_end() {
-        const TIME: Family = Family::counter(
-            "netto_time_seconds_total",
-            Unit::Seconds,
-            "Time, \"all\".",
-            &["cpu"],
-            |_, _| {},
-        );
+        const TIME: Family = metrics! {
+            Counter "netto_time_seconds_total" Seconds ["cpu"]; "Time, \"all\"."; |_, _| {};
+        }[0];
         let mut text = Text::open_metrics();
         text.family(&TIME, &mut |text| text.push(&["0"], Value::Count(2)));
         assert_eq!(

@@ -204,7 +204,7 @@ impl Column {
         let unit = match self.unit {
             None => "share_ratio",
             Some(Unit::Cpus) => "busy_cpus",
-            Some(unit) => unit.name(),
+            Some(unit) => unit.slug(),
         };
         Series {
             name: self.name.clone(),

@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn where_functions_cannot_be_hooked_none_is() {
         for means in [Means::Tracepoints, Means::Sockets] {
-            let plan = Plan::new(&of(Point::ALL), means, |_| true);
+            let plan = Plan::new(&of(&Point::ALL), means, |_| true);
             let functions: Vec<&str> = (plan.programs.iter())
                 .filter(|program| program.by == Attachment::Function)
                 .map(|program| program.hook)

@@ -72,7 +72,7 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
         let Some((name, value)) = line.split_once(char::is_whitespace) else {
             continue;
         };
-        for (count, &what) in counts.iter_mut().zip(ProtocolCount::ALL) {
+        for (count, what) in counts.iter_mut().zip(ProtocolCount::ALL) {
             if names_of(what).2 == Some(name)
                 && let Ok(value) = value.trim().parse::<u64>()
             {

@@ -1,53 +1,41 @@
 //! The conversion of samples to points.
 
 use super::*;
-use crate::catalogue::Unit;
+use crate::metrics;
 use crate::testing::with_inputs;
 use metrics_common::fixture::{info, measured};
 
-const FAMILIES: &[Family] = &[
-    Family::counter(
-        "netto_wait_seconds_total",
-        Unit::Seconds,
-        "Waits.",
-        &["cpu", "why"],
+const FAMILIES: &[Family] = metrics! {
+    Counter "netto_wait_seconds_total" Seconds ["cpu", "why"];
+        "Waits.";
         |_, out| {
             out.push(&["1", "disk\u{202e}"], Value::Nanoseconds(1_500_000_000));
             out.push(&["0", ""], Value::Nanoseconds(0));
-        },
-    ),
-    Family::gauge(
-        "netto_room_bytes",
-        Unit::Bytes,
-        "Room.",
-        &["hardware"],
+        };
+    Gauge "netto_room_bytes" Bytes ["hardware"];
+        "Room.";
+        |_, out| out.push(&["true"], Value::Count(7));
+    Histogram "netto_delay_seconds" Seconds [];
+        "Delays.";
         |_, out| {
-            out.push(&["true"], Value::Count(7));
-        },
-    ),
-    Family::histogram("netto_delay_seconds", "Delays.", &[], |_, out| {
-        let mut delays = Histogram::default();
-        for ns in [10, 1 << 20, (1 << 20) + 1, 1 << 30] {
-            delays.record(ns);
-        }
-        out.push_histogram(&[], &delays);
-    }),
-    Family::gauge("netto_nothing", Unit::Flag, "Not measured.", &[], |_, _| {}),
-    Family::gauge("netto_other", Unit::Flag, "Elsewhere.", &[], |_, out| {
-        out.push(&[], Value::Count(1));
-    })
-    .in_otlp(Otlp::Absent),
-    Family::counter(
-        "netto_one_total",
-        Unit::Count("one"),
-        "One.",
-        &[],
-        |_, _| {},
-    )
-    .in_otlp(Otlp::Instead(&["network"], |_, out| {
+            let mut delays = Histogram::default();
+            for ns in [10, 1 << 20, (1 << 20) + 1, 1 << 30] {
+                delays.record(ns);
+            }
+            out.push_histogram(&[], &delays);
+        };
+    Gauge "netto_nothing" Flag [];
+        "Not measured.";
+        |_, _| {};
+    Gauge "netto_other" Flag [] as Otlp::Absent;
+        "Elsewhere.";
+        |_, out| out.push(&[], Value::Count(1));
+    Counter "netto_one_total" Count("one") [] as Otlp::Instead(&["network"], |_, out| {
         out.push(&["false"], Value::Count(1))
-    })),
-];
+    });
+        "One.";
+        |_, _| {};
+};
 
 fn metrics() -> Vec<Metric> {
     let mut pushed = Vec::new();
