@@ -3,20 +3,7 @@
 use std::net::IpAddr;
 
 use metrics_common::sections::FlowEnd;
-pub use metrics_common::text::{count, cpus, escape_html};
-
-/// A ratio as percent with one decimal, without the sign. Zero is `0`; a smaller value than the
-/// decimal is `<0.1`.
-pub fn percent(ratio: f64) -> String {
-    let value = ratio * 100.0;
-    if value <= 0.0 || !value.is_finite() {
-        "0".to_owned()
-    } else if value < 0.05 {
-        "<0.1".to_owned()
-    } else {
-        format!("{value:.1}")
-    }
-}
+pub use metrics_common::text::{count, cpus, escape_html, percent_tenths as percent};
 
 /// Percent with two decimals below one, where one decimal would hide changes.
 pub fn fine_percent(value: f64) -> String {

@@ -2,29 +2,16 @@
 
 use std::rc::Rc;
 
-use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::table;
-use crate::format;
-use crate::state::Keys;
-use crate::view::{Scene, View};
+use crate::page::simple::TableView;
+use crate::view::View;
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Intruders)
-}
-
-struct Intruders;
-
-impl Keys for Intruders {}
-
-impl View for Intruders {
-    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let window = format::window(scene.shown.interval_ns);
-        scene.dom.set_text("intruders-window", &window)?;
-        let html = table::of(scene.shown);
-        scene.dom.set_hidden("intruders", html.is_empty())?;
-        scene.dom.set_html("#intruders-table", html)
-    }
+    Box::new(TableView {
+        name: "intruders",
+        html: table::of,
+    })
 }

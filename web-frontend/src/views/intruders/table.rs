@@ -1,78 +1,22 @@
 //! Intruders as markup. Pure.
 
 use metrics_common::Snapshot;
-use metrics_common::sections::QuietCpu;
+use metrics_common::sections::INTRUDERS;
 
-use crate::format::{self, percent};
 use crate::table;
-
-/// Most rows of a CPU, and most CPUs.
-const MOST_ROWS: usize = 8;
-const MOST_CPUS: usize = 16;
-/// Most names in a cell.
-const NAMED: usize = 3;
 
 /// For each quiet CPU on which softirqs ran, those who caused most of them; empty if there is none.
 pub fn of(snapshot: &Snapshot) -> String {
-    let Some(intruders) = &snapshot.sections.intruders else {
-        return String::new();
-    };
-    let all = intruders.intruders();
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut html = table::begin(&[
-        "CPU",
-        "Caused by",
-        "% of the CPU",
-        "% of its softirqs",
-        "Softirqs",
-        "Interrupted",
-        "Also on",
-    ]);
-    for quiet in intruders.cpus.iter().take(MOST_CPUS) {
-        let causes = all.iter().filter(|own| own.cpu == quiet.cpu);
-        for own in causes.take(MOST_ROWS) {
-            let events = own.events.iter().map(|(name, _)| (*name).to_owned());
-            let victims = own.victims.iter().map(|(name, _)| name.clone());
-            let origins = own.origins.iter().map(|(cpu, _)| format!("CPU {cpu}"));
-            let cells = [
-                own.cause.clone(),
-                percent(format::ratio(own.ns, snapshot.interval_ns)),
-                percent(own.ratio),
-                first(events.collect()),
-                first(victims.collect()),
-                first(origins.collect()),
-            ];
-            line(&mut html, quiet, &cells);
-        }
-    }
-    table::end(&mut html);
-    html
-}
-
-fn first(mut names: Vec<String>) -> String {
-    if names.len() > NAMED {
-        names.truncate(NAMED);
-        names.push("…".to_owned());
-    }
-    names.join(", ")
-}
-
-fn line(html: &mut String, quiet: &QuietCpu, cells: &[String; 6]) {
-    let ways = match quiet.ways.is_empty() {
-        true => String::new(),
-        false => format!("; reached by {}", quiet.ways.join(", ")),
-    };
-    let about = format!("quiet by {}{ways}", quiet.reasons());
-    let name = format!("{} ({})", quiet.cpu, quiet.reasons());
-    table::row(html, &name, &about, cells);
+    let section = snapshot.sections.intruders.as_ref();
+    section.map_or(String::new(), |section| {
+        table::of(&INTRUDERS, section, snapshot.interval_ns, 0.0)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use metrics_common::component::index_of;
-    use metrics_common::sections::{Intruders, Intrusion, Origin, QuietKind, Quietness};
+    use metrics_common::sections::{Intrusion, Origin, QuietCpu, QuietKind, Quietness};
     use metrics_common::{Owner, OwnerKind};
 
     use super::*;
@@ -121,6 +65,6 @@ mod tests {
             html.contains("<td>RX softirq</td><td>unknown</td><td>CPU 1</td>"),
             "{html}"
         );
-        assert_eq!(html.matches("<tr>").count(), 1 + MOST_ROWS);
+        assert_eq!(html.matches("<tr>").count(), 1 + 8);
     }
 }

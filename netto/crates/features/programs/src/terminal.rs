@@ -13,7 +13,7 @@ pub(crate) const COMMAND: Command = Command {
     view: |_| {
         let view = SectionView::new(crate::NAME, |sum| {
             let programs = sum.sections.programs.clone().unwrap_or_default();
-            report::table(&programs, sum.interval_ns)
+            report::text(&programs, sum.interval_ns)
         });
         Box::new(view)
     },

@@ -14,7 +14,7 @@ pub(crate) const COMMAND: Command = Command {
     view: |_| {
         let view = SectionView::new(crate::NAME, |sum| {
             let slowest = sum.sections.slowest.clone().unwrap_or_default();
-            report::table(&slowest, MOST_SLOWEST)
+            report::text(&slowest, MOST_SLOWEST)
         });
         Box::new(view)
     },
