@@ -87,3 +87,32 @@ fn owners_of(program: &Program) -> String {
         all.join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Causes;
+    use super::*;
+    use crate::{Owner, OwnerKind};
+
+    #[test]
+    fn owners_have_their_part_of_the_programs_time_and_what_is_unknown_is_said() {
+        let mut causes = Causes::new(100_000_000);
+        for id in 1..=5 {
+            let group = Owner {
+                id,
+                cgroup: format!("/<{id}>"),
+                ..Owner::single(OwnerKind::Cgroup)
+            };
+            causes.add(&group, id * 10);
+        }
+        causes.add(&Owner::single(OwnerKind::Unknown), 50);
+        let own = Program {
+            cpu_ns: vec![100_000_000, 100_000_000],
+            causes: Some(causes),
+            ..Program::default()
+        };
+        let text = owners_of(&own);
+        assert!(text.starts_with("/<5> 25"), "{text}");
+        assert!(text.contains(" ± ") && text.contains("others "), "{text}");
+    }
+}
