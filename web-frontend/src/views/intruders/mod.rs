@@ -16,7 +16,7 @@ pub fn of(snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::component::index_of;
-    use metrics_common::sections::{Intrusion, Origin, QuietCpu, QuietKind, Quietness};
+    use metrics_common::sections::{Intruders, Intrusion, Origin, QuietCpu, QuietKind, Quietness};
     use metrics_common::{Owner, OwnerKind};
 
     use super::*;

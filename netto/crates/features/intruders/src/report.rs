@@ -33,7 +33,7 @@ fn text(intruders: &Intruders, measured_ns: u64) -> String {
 pub(crate) mod testing {
     use metrics_common::component::index_of;
     use metrics_common::sections::{Intrusion, Origin, QuietCpu, QuietKind, Quietness};
-    use metrics_common::{Owner, OwnerKind};
+    use metrics_common::{Owner, OwnerKind, Snapshot};
 
     use super::*;
 
@@ -82,6 +82,8 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::Snapshot;
+
     use super::*;
 
     #[test]
