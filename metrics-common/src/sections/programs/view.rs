@@ -1,6 +1,7 @@
 //! Programs as a table for people.
 
 use super::{Cause, Program, Programs};
+use crate::snapshot::ratio;
 use crate::text::percent_tenths;
 use crate::view::{Cell, View};
 
@@ -66,7 +67,7 @@ fn largest(program: &Program) -> (Vec<Cause<'_>>, u64) {
 /// The owners of a program's packets, each with its part of the program's time.
 fn owners_of(program: &Program) -> String {
     let (causes, others_ns) = largest(program);
-    let part = |ns: u64| ns as f64 / program.total_ns().max(1) as f64;
+    let part = |ns: u64| ratio(ns, program.total_ns());
     let words = |cause: &Cause<'_>| {
         let (label, part) = (cause.owner.label(), part(cause.ns));
         let margin = cause.margin_ratio();

@@ -41,6 +41,14 @@ pub struct SectionSum<S> {
     pub section: S,
 }
 
+impl<S: Section> SectionSum<S> {
+    /// Adds the section of a later interval.
+    pub fn add(&mut self, section: &S, interval_ns: u64) {
+        self.section.add(section, &Columns::folded());
+        self.measured_ns = self.measured_ns.saturating_add(interval_ns);
+    }
+}
+
 /// Sums up a section.
 pub struct SectionSummarizer<S> {
     sum: SectionSum<S>,
@@ -69,14 +77,12 @@ impl<S: Section + Default + 'static> SectionSummarizer<S> {
     }
 }
 
-impl<S: Section> Summarizer for SectionSummarizer<S> {
+impl<S: Section + Default> Summarizer for SectionSummarizer<S> {
     fn add(&mut self, snapshot: &Snapshot) {
-        let section = (self.section)(&snapshot.sections);
-        if section.is_some() || self.counts_all {
-            self.sum.measured_ns = self.sum.measured_ns.saturating_add(snapshot.interval_ns);
-        }
-        if let Some(section) = section {
-            self.sum.section.add(section, &Columns::folded());
+        match (self.section)(&snapshot.sections) {
+            Some(section) => self.sum.add(section, snapshot.interval_ns),
+            None if self.counts_all => self.sum.add(&S::default(), snapshot.interval_ns),
+            None => {}
         }
     }
 

@@ -120,7 +120,7 @@ pub fn of(snapshot: &Snapshot) -> String {
 
 /// An end as markup: its address, or its name with the address as title.
 fn cell_of(end: FlowEnd, name: Option<&str>) -> String {
-    let address = format::end(end);
+    let address = end.to_string();
     let Some(name) = name else {
         return address;
     };

@@ -127,13 +127,16 @@ const DROPS: View<Snapshot> = table! {
     ratio "", "" 0, "% of all drops" = format::ratio(packets, drops.total());
 };
 
+fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
+}
+
 /// Reason, function and packets of the largest places, and of the rest as one.
 fn places(drops: &Drops) -> Vec<(&str, &str, u64)> {
     let (shown, rest) = drops.places.split_at(drops.places.len().min(MOST_ROWS));
     let mut rows = Vec::new();
     for place in shown {
-        let or = |text, other| if text == "" { other } else { text };
-        let reason = or(place.reason.as_str(), "not given");
+        let reason = or(&place.reason, "not given");
         rows.push((reason, or(&place.function, "without a name"), place.packets));
     }
     let rest = rest.iter().fold(drops.other_packets, |sum, own| {
