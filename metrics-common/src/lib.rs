@@ -25,6 +25,7 @@
 //! * [`log`]: a file of messages that stays readable when cut or damaged.
 //! * [`verdict`]: whether networking is a problem, where, and whose.
 //! * [`missed`]: when missed events of probes matter.
+//! * [`view`]: tables for files and people.
 
 /// What build scripts do without.
 macro_rules! messages {
@@ -41,6 +42,10 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use words::{KindName, Method};
+
+#[cfg(feature = "messages")]
+#[macro_use]
+pub mod view;
 
 messages! {
     pub mod advice;

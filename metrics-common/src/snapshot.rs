@@ -24,6 +24,14 @@ pub struct Snapshot {
     pub sections: Sections,
 }
 
+/// `part / whole`; 0 if both are 0.
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => part as f64 / whole as f64,
+    }
+}
+
 impl Snapshot {
     /// CPU time of networking; without that section, no component is measured.
     pub fn cost(&self) -> &Cost {

@@ -54,6 +54,24 @@ pub fn percent_number(ratio: f64) -> String {
     }
 }
 
+/// The same with one decimal at all values, or `<0.1`.
+pub fn percent_tenths(ratio: f64) -> String {
+    match ratio * 100.0 {
+        none if none <= 0.0 || !none.is_finite() => "0".to_owned(),
+        low if low < 0.05 => "<0.1".to_owned(),
+        value => format!("{value:.1}"),
+    }
+}
+
+/// A name in at most so many columns: of a longer one the beginning.
+pub fn shortened(name: &str, columns: usize) -> String {
+    if name.chars().count() <= columns {
+        return name.to_owned();
+    }
+    let cut: String = name.chars().take(columns.saturating_sub(1)).collect();
+    format!("{cut}…")
+}
+
 /// CPUs, ascending, as the kernel writes them: `1-3,7`.
 pub fn cpu_list(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::info::{Availability, Info};
 use crate::sections::{Account, Owners};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, ratio};
 use crate::text::percent;
 
 mod course;
@@ -323,13 +323,6 @@ fn reason(info: &Info, section: &str) -> String {
     {
         Some(Availability::Unavailable { reason }) => reason.clone(),
         _ => "not measured in this time".to_owned(),
-    }
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    match whole {
-        0 => 0.0,
-        whole => part as f64 / whole as f64,
     }
 }
 

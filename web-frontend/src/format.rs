@@ -1,22 +1,7 @@
 //! Formats numbers and texts for people: fixed units, steady precision, escaped for HTML. Pure.
 
-use std::net::IpAddr;
-
-use metrics_common::sections::FlowEnd;
-pub use metrics_common::text::{count, cpus, escape_html};
-
-/// A ratio as percent with one decimal, without the sign. Zero is `0`; a smaller value than the
-/// decimal is `<0.1`.
-pub fn percent(ratio: f64) -> String {
-    let value = ratio * 100.0;
-    if value <= 0.0 || !value.is_finite() {
-        "0".to_owned()
-    } else if value < 0.05 {
-        "<0.1".to_owned()
-    } else {
-        format!("{value:.1}")
-    }
-}
+pub use metrics_common::snapshot::ratio;
+pub use metrics_common::text::{count, cpus, escape_html, percent_tenths as percent};
 
 /// Percent with two decimals below one, where one decimal would hide changes.
 pub fn fine_percent(value: f64) -> String {
@@ -82,15 +67,6 @@ pub fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// `numerator / denominator`, and 0 for a denominator of 0.
-pub fn ratio(numerator: u64, denominator: u64) -> f64 {
-    if denominator == 0 {
-        0.0
-    } else {
-        numerator as f64 / denominator as f64
-    }
-}
-
 /// Reads a decimal number without an exponent, as [`f64`] displays finite ones. Digits beyond the
 /// sixteenth count as zeros. `str::parse` would bring 15 kB of tables into the page.
 pub fn parse_decimal(text: &str) -> Option<f64> {
@@ -115,15 +91,6 @@ pub fn parse_decimal(text: &str) -> Option<f64> {
         _ => value / 10_f64.powi(-exponent),
     };
     Some(if text.starts_with('-') { -value } else { value })
-}
-
-/// An end of a conversation.
-pub fn end(end: FlowEnd) -> String {
-    match (end.address, end.port) {
-        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
-        (address, Some(port)) => format!("{address}:{port}"),
-        (address, None) => address.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,16 @@ pub struct FlowEnd {
     pub port: Option<u16>,
 }
 
+impl fmt::Display for FlowEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.address, self.port) {
+            (IpAddr::V6(address), Some(port)) => write!(f, "[{address}]:{port}"),
+            (address, Some(port)) => write!(f, "{address}:{port}"),
+            (address, None) => address.fmt(f),
+        }
+    }
+}
+
 /// The flows between two ends, in both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {

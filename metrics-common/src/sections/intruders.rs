@@ -13,6 +13,10 @@ use crate::component::COMPONENTS;
 use crate::packed::Damaged;
 use crate::sort::sort_by_key;
 
+mod view;
+
+pub use view::INTRUDERS;
+
 /// Most rows of a sum; the time of further ones is of [`OwnerKind::Other`].
 pub const MOST_INTRUSIONS: usize = 256;
 /// Places of rows, by CPU and event: there may be thousands of rows on a host with many quiet CPUs.

@@ -36,7 +36,9 @@ pub use health::{
     BlockDevice, DriveHealth, GroupReads, LinkHealth, MOST_OF_HEALTH, MOST_READING_GROUPS,
     MissingFigure, Pressure, Requests, TcpHealth, Timed,
 };
-pub use intruders::{Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness};
+pub use intruders::{
+    INTRUDERS, Intruder, Intrusion, MOST_INTRUSIONS, Origin, QuietCpu, QuietKind, Quietness,
+};
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use netto_estimate::Correction;
@@ -48,11 +50,11 @@ pub use owners::{
 };
 pub use power::ZonePower;
 pub use programs::{
-    About, Attachment, Cause, Causes, MOST_CAUSES, MOST_PROGRAMS, Packets, Program,
+    About, Attachment, Cause, Causes, MOST_CAUSES, MOST_PROGRAMS, PROGRAMS, Packets, Program,
 };
 pub use recorded::{Quantity, Recorded, Unit};
 pub use section::Section;
-pub use slowest::{MOST_SLOWEST, SLOW_NS, SOFTIRQS, SlowSoftirq};
+pub use slowest::{MOST_SLOWEST, SLOW_NS, SLOWEST, SLOWEST_TABLES, SOFTIRQS, SlowSoftirq};
 pub use traffic::{
     Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES, ProtocolCount, SoftnetCount,
     Work, WorkCount,

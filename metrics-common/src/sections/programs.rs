@@ -13,8 +13,10 @@ use crate::rounding::{Carry, TIME_UNIT_NS};
 use crate::sort::sort_by_key;
 
 mod causes;
+mod view;
 
 pub use causes::{Cause, Causes, MOST_CAUSES};
+pub use view::PROGRAMS;
 
 /// Most programs named in a snapshot or a sum; the time of further ones is summed.
 pub const MOST_PROGRAMS: usize = 64;

@@ -13,6 +13,10 @@ use crate::component::{COMPONENTS, SOFTIRQ_VECTORS, index_of};
 use crate::packed::Damaged;
 use crate::sort::sort_by_key;
 
+mod view;
+
+pub use view::{SLOWEST, SLOWEST_TABLES};
+
 /// Most softirqs of an interval or a sum.
 pub const MOST_SLOWEST: usize = 10;
 /// Softirqs that take longer are slow, nanoseconds.

@@ -7,6 +7,7 @@ pub mod dom;
 pub mod fetch;
 pub mod marks;
 pub mod save;
+pub mod simple;
 mod switch;
 
 use std::rc::Rc;

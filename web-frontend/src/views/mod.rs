@@ -1,25 +1,29 @@
 //! The views of the page, one folder each. A folder contains the markup (`view.html`), the content
 //! as plain values (`model`), its drawing (`draw`), the reader's choices (`choices`), and the part
-//! that accesses the DOM (`page`). `NEEDS` names the section of a snapshot that a view requires,
-//! `PAGES` the pages on which it is shown.
+//! that accesses the DOM (`page`). A view of one table or list has its markup in `mod.rs`, and no more.
+//! The list below says which section of a snapshot a view needs, and on which pages it is.
 //!
 //! **To add a view, add its folder, its name to the list below, and a line `<!-- view: NAME -->` to
 //! `www/index.html` at its position.** The build inserts the markup there, in an element with
 //! `data-view="NAME"`, which is hidden as a whole. No view knows another; they share the scene, and
 //! [`crate::state`]. The view of the example feature is for tests only (`example`).
 
-use crate::view_info::ViewInfo;
+use crate::view_info::{Pages, ViewInfo};
 
 macro_rules! views {
-    ($($(#[cfg($when:meta)])? $name:ident),* $(,)?) => {
+    (@needs) => { None };
+    (@needs $needs:literal) => { Some($needs) };
+    (@view $name:ident $context:tt) => { $name::page::start $context };
+    (@view $name:ident $context:tt $view:expr) => { Box::new($view) };
+    ($($(#[cfg($when:meta)])? $name:ident $(needs $needs:literal)? on $pages:ident $(= $view:expr)?;)*) => {
         $($(#[cfg($when)])? pub mod $name;)*
 
         /// All views, in the order of drawing.
         pub const VIEWS: &[ViewInfo] = &[
             $($(#[cfg($when)])? ViewInfo {
                 name: stringify!($name),
-                needs: $name::NEEDS,
-                pages: $name::PAGES,
+                needs: views!(@needs $($needs)?),
+                pages: Pages::$pages,
             }),*
         ];
 
@@ -34,39 +38,41 @@ macro_rules! views {
             window: &web_sys::Window,
             redraw: &std::rc::Rc<dyn Fn()>,
         ) -> Vec<(&'static ViewInfo, Box<dyn crate::view::View>)> {
-            let views = [$($(#[cfg($when)])? $name::page::start(window, redraw)),*];
+            use crate::page::simple::{ListView, TableView};
+            let views: [Box<dyn crate::view::View>; VIEWS.len()] =
+                [$($(#[cfg($when)])? views!(@view $name (window, redraw) $($view)?)),*];
             VIEWS.iter().zip(views).collect()
         }
     };
 }
 
-views!(
-    headline,
-    status,
-    own,
-    replay,
-    notes,
-    about,
-    now,
-    map,
-    advice,
-    anomalies,
-    time,
-    owners,
-    cpus,
-    table,
-    traffic,
-    programs,
-    slowest,
-    intruders,
-    flows,
-    latency,
-    health,
-    flame,
-    missing,
+views! {
+    headline  needs "cost"       on Every;
+    status                       on Every;
+    own       needs "own"        on Every;
+    replay                       on Every;
+    notes                        on Every        = ListView { id: "notes", html: notes::html };
+    about     needs "cost"       on Component;
+    now       needs "cost"       on Overview;
+    map       needs "cost"       on Overview;
+    advice                       on Overview;
+    anomalies                    on Overview;
+    time      needs "cost"       on Overview;
+    owners    needs "owners"     on OverviewAndComponent;
+    cpus      needs "cost"       on OverviewAndComponent;
+    table     needs "cost"       on Overview;
+    traffic   needs "traffic"    on Overview;
+    programs  needs "programs"   on Overview     = TableView { name: "programs", html: programs::of };
+    slowest   needs "slowest"    on Overview;
+    intruders needs "intruders"  on Overview     = TableView { name: "intruders", html: intruders::of };
+    flows     needs "flows"      on Overview     = TableView { name: "flows", html: flows::of };
+    latency   needs "latency"    on Overview;
+    health                       on Overview;
+    flame     needs "cost"       on OverviewAndComponent;
+    missing                      on Overview     = ListView { id: "missing", html: missing::html };
     #[cfg(feature = "example")]
-    ticks,
-);
+    ticks     needs "ticks"      on Overview;
+}
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,24 @@ pub struct Command {
     pub hosts: Option<Rank>,
 }
 
+impl Command {
+    /// Of one host, without arguments of its own; `view` is given those of all commands.
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        view: fn(&ArgMatches) -> Box<dyn TextView>,
+    ) -> Command {
+        Command {
+            name,
+            about,
+            arguments: |command| command,
+            view,
+            ask: |options| options,
+            hosts: None,
+        }
+    }
+}
+
 /// Compares hosts by their answers, as text or, if that is asked for, as JSON; or says why it cannot.
 pub type Rank = fn(&[HostAnswer], bool) -> Result<String, String>;
 

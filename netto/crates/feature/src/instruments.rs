@@ -1,5 +1,6 @@
 //! Features: the trait of a running one, how it is started, and the list of those that run.
 
+use metrics_common::view::Table;
 use metrics_common::{Availability, InstrumentCost, Sections};
 use netto_analysis::tagged::Tags;
 
@@ -11,7 +12,6 @@ use netto_metrics::catalogue::Catalogue;
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
-use netto_questions::table::Table;
 use netto_sys::privileges::Capability;
 use netto_sys::system;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-pub use metrics_common::text::{count, percent, percent_number};
+pub use metrics_common::text::{count, percent, percent_number, shortened};
 
 /// A number of CPUs.
 pub fn cpus(count: f64) -> String {
@@ -102,15 +102,6 @@ pub fn visible_json(json: Vec<u8>) -> Vec<u8> {
         }
     }
     visible
-}
-
-/// A name in at most so many columns: of a longer one the beginning.
-pub fn shortened(name: &str, columns: usize) -> String {
-    if name.chars().count() <= columns {
-        return name.to_owned();
-    }
-    let cut: String = name.chars().take(columns.saturating_sub(1)).collect();
-    format!("{cut}…")
 }
 
 #[cfg(test)]

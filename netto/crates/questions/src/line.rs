@@ -1,5 +1,8 @@
 //! A line of a terminal's table as plain values. Pure.
 
+use metrics_common::Snapshot;
+use metrics_common::snapshot::ratio;
+
 /// A component, a CPU, or an owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
@@ -30,11 +33,35 @@ pub struct Value {
     pub interval_ratio: Option<(f64, f64)>,
 }
 
-/// `part / whole`; 0 if both are 0.
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    match whole {
-        0 => 0.0,
-        whole => part as f64 / whole as f64,
+impl Line {
+    /// Without parts, and not selected.
+    pub fn new(
+        key: impl ToString,
+        label: impl Into<String>,
+        color: (u8, u8, u8),
+        value: Result<Value, String>,
+    ) -> Line {
+        Line {
+            key: key.to_string(),
+            label: label.into(),
+            color,
+            value,
+            has_parts: false,
+            is_chosen: false,
+        }
+    }
+}
+
+impl Value {
+    /// So many nanoseconds of this time on all CPUs, and their 95 % interval.
+    pub fn of(sum: &Snapshot, ns: u64, interval_ns: Option<(u64, u64)>) -> Value {
+        let of_all = |ns| ratio(ns, sum.capacity_ns());
+        Value {
+            ns,
+            cpus: ratio(ns, sum.interval_ns),
+            ratio: of_all(ns),
+            interval_ratio: interval_ns.map(|(low, high)| (of_all(low), of_all(high))),
+        }
     }
 }
 

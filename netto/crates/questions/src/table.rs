@@ -1,113 +1,59 @@
-//! Tables of exported data: what a feature measured, as rows of values.
-//!
-//! A feature declares its tables; CSV and Parquet are made of any of them. The end and the length of
-//! the interval precede the columns of every table.
+//! Tables as text for a terminal.
 
-use metrics_common::{Info, Snapshot};
+use metrics_common::latency::words::time;
+use metrics_common::view::{Cell, Column, Values, View};
 
-/// What the values of a column are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
-    /// Numbers from 0 on.
-    Count,
-    /// Numbers with decimals.
-    Number,
-    /// Text.
-    Text,
-    /// Times, nanoseconds since the Unix epoch.
-    Time,
+use crate::figures::{cpus, percent, plain};
+use crate::utc::rfc3339;
+
+/// The labels, and a line for each row; CPU times are those of so many nanoseconds.
+pub fn text<S>(view: &View<S>, section: &S, measured_ns: u64) -> String {
+    let mut text = String::new();
+    let labels = view.columns.iter();
+    push_line(
+        &mut text,
+        labels.map(|column| (column, column.label.to_owned())),
+    );
+    (view.rows)(section, false, &mut |cells| {
+        let cells = view.columns.iter().zip(cells);
+        let shown = cells.map(|(column, cell)| (column, shown(column.values, *cell, measured_ns)));
+        push_line(&mut text, shown);
+    });
+    text
 }
 
-/// A column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// Its name, with the unit.
-    pub name: &'static str,
-    /// What its values are.
-    pub values: Values,
-    /// Whether a row may have none.
-    pub is_optional: bool,
+fn push_line<'a>(text: &mut String, cells: impl Iterator<Item = (&'a Column, String)>) {
+    let mut line = String::new();
+    let mut is_number = false;
+    for (column, cell) in cells.filter(|(column, _)| !column.label.is_empty()) {
+        let width = column.width.unsigned_abs().into();
+        // What follows a number would seem to be its unit.
+        let gap = if is_number && column.width <= 0 {
+            "  "
+        } else {
+            " "
+        };
+        is_number = column.width > 0;
+        line += if line.is_empty() { "" } else { gap };
+        line += &if is_number {
+            format!("{cell:>width$}")
+        } else {
+            format!("{cell:<width$}")
+        };
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
 }
 
-impl Column {
-    const fn new(name: &'static str, values: Values) -> Column {
-        Column {
-            name,
-            values,
-            is_optional: false,
-        }
+fn shown(values: Values, cell: Cell<'_>, measured_ns: u64) -> String {
+    match (values, cell) {
+        (_, Cell::Absent) => "–".to_owned(),
+        (_, Cell::Text(text)) => plain(text),
+        (_, Cell::Time(ns)) => rfc3339(ns),
+        (Values::CpuTime, Cell::Count(ns)) => cpus(ns as f64 / measured_ns.max(1) as f64),
+        (Values::Length, Cell::Count(ns)) => time(ns),
+        (Values::Ratio, Cell::Number(ratio)) => percent(ratio),
+        (_, Cell::Count(count)) => count.to_string(),
+        (_, Cell::Number(number)) => format!("{number:.0}"),
     }
-
-    /// Numbers from 0 on.
-    pub const fn count(name: &'static str) -> Column {
-        Column::new(name, Values::Count)
-    }
-
-    /// Numbers with decimals.
-    pub const fn number(name: &'static str) -> Column {
-        Column::new(name, Values::Number)
-    }
-
-    /// Text.
-    pub const fn text(name: &'static str) -> Column {
-        Column::new(name, Values::Text)
-    }
-
-    /// Times, nanoseconds since the Unix epoch.
-    pub const fn time(name: &'static str) -> Column {
-        Column::new(name, Values::Time)
-    }
-
-    /// The same; a row may have none.
-    pub const fn optional(self) -> Column {
-        Column {
-            is_optional: true,
-            ..self
-        }
-    }
-}
-
-/// A value of a row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Cell<'a> {
-    /// None.
-    Absent,
-    /// A number from 0 on.
-    Count(u64),
-    /// A number with decimals.
-    Number(f64),
-    /// Text.
-    Text(&'a str),
-    /// A time, nanoseconds since the Unix epoch.
-    Time(u64),
-}
-
-impl From<Option<u64>> for Cell<'_> {
-    fn from(count: Option<u64>) -> Self {
-        count.map_or(Cell::Absent, Cell::Count)
-    }
-}
-
-impl<'a> Cell<'a> {
-    /// A text that is none if it is empty.
-    pub fn named(text: &'a str) -> Self {
-        match text {
-            "" => Cell::Absent,
-            text => Cell::Text(text),
-        }
-    }
-}
-
-/// Takes the rows of a table, one by one.
-pub type Rows<'a> = &'a mut dyn FnMut(&[Cell<'_>]);
-
-/// A table.
-#[derive(Debug, Clone, Copy)]
-pub struct Table {
-    /// Its name.
-    pub name: &'static str,
-    /// Its columns.
-    pub columns: &'static [Column],
-    /// Gives the rows of an interval, each with a cell for each column.
-    pub rows: fn(&Info, &Snapshot, Rows<'_>),
 }

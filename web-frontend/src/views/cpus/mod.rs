@@ -1,12 +1,5 @@
 //! CPUs over time: one component on every CPU as a heat map.
 
-use crate::view_info::Pages;
-
-/// The section that it shows.
-pub const NEEDS: Option<&str> = Some("cost");
-/// The pages that it is on.
-pub const PAGES: Pages = Pages::OverviewAndComponent;
-
 pub mod choices;
 pub mod csv;
 pub mod model;

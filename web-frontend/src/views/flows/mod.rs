@@ -1,13 +1,277 @@
 //! Who talks to whom: the conversations with the most bytes.
 
-use crate::view_info::Pages;
+use std::fmt::Write as _;
 
-/// The section that it shows.
-pub const NEEDS: Option<&str> = Some("flows");
-/// The pages that it is on.
-pub const PAGES: Pages = Pages::Overview;
+use metrics_common::Snapshot;
+use metrics_common::sections::{Amount, Conversation, FlowEnd};
 
-pub mod table;
+use crate::format::{self, count, escape_html, percent};
+use crate::table;
 
-#[cfg(target_arch = "wasm32")]
-pub mod page;
+/// Most rows; the rest is summed.
+const MOST_ROWS: usize = 12;
+
+/// A time, if it is known, and half of the 95 % interval of what samples show of it.
+type Time = (Option<u64>, Option<u64>);
+
+/// The conversations with the most bytes, and what all others have together.
+pub fn of(snapshot: &Snapshot) -> String {
+    let Some(flows) = &snapshot.sections.flows else {
+        return String::new();
+    };
+    if flows.packets == 0 {
+        return "<p class=\"basis\">No packet was seen.</p>".to_owned();
+    }
+    let is_timed = flows.rx_softirq_ns.is_some();
+    let is_sampled = flows.one_in > 1;
+    let mut columns = vec!["From", "To", "Service", "MB/s", "Packets/s"];
+    if is_sampled {
+        columns.push("± %");
+    }
+    if is_timed {
+        columns.push("RX softirq, % of a CPU");
+    }
+    let shows_sends = flows.sampled.sends_ns.is_some();
+    if shows_sends {
+        columns.push("Sends, % of a CPU");
+    }
+    let mut html = table::begin(&columns);
+    let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
+    let mut line = |texts: [String; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
+        let [from, to, service] = texts;
+        let megabytes = amount.bytes as f64 / 1e6 / seconds;
+        let packets = count((amount.packets as f64 / seconds).round() as u64);
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\">{from}</th><td>{to}</td><td>{service}</td>\
+             <td>{megabytes:.2}</td><td>{packets}</td>"
+        );
+        let nothing = || "–".to_owned();
+        let mut cell = |is_there: bool, text: String| {
+            if is_there {
+                let _ = write!(html, "<td>{text}</td>");
+            }
+        };
+        cell(is_sampled, margin.map_or_else(nothing, percent));
+        let share = |ns| percent(format::ratio(ns, snapshot.interval_ns));
+        for (is_there, (ns, margin_ns)) in [is_timed, shows_sends].into_iter().zip(times) {
+            let mut text = ns.map_or_else(nothing, share);
+            if let Some(margin_ns) = margin_ns {
+                let _ = write!(text, " <small>± {}</small>", share(margin_ns));
+            }
+            cell(is_there, text);
+        }
+        html.push_str("</tr>");
+    };
+    let shown = MOST_ROWS.min(flows.conversations.len());
+    let (shown, rest) = flows.conversations.split_at(shown);
+    for own in shown {
+        let [from, to] = own.ends.map(|end| cell_of(end, flows.name_of(end.address)));
+        let texts = [from, to, service(own)];
+        let times = [
+            (own.cpu_ns, flows.cpu_margin_ns(own)),
+            (own.sampled.sent_ns, flows.sent_margin_ns(own)),
+        ];
+        line(texts, own.amount(), own.margin_ratio(), times);
+    }
+    let (mut other, mut other_cpu_ns) = (flows.other, flows.other_cpu_ns);
+    let mut other_sent_ns = flows.other_sent_ns();
+    for own in rest {
+        other.add(own.amount());
+        other_cpu_ns = other_cpu_ns.map(|ns| ns + own.cpu_ns.unwrap_or(0));
+        other_sent_ns = other_sent_ns.map(|ns| ns + own.sampled.sent_ns.unwrap_or(0));
+    }
+    for own in &flows.prefixes {
+        let [from, to] = [own.source, own.destination].map(|own| own.to_string());
+        let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
+        let what = format!("{protocol}, at least {least} flows");
+        other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));
+        let times = [own.cpu_ns, None].map(|ns| (ns, None));
+        line([from, to, what], own.amount, None, times);
+    }
+    let times_ns = [other_cpu_ns, other_sent_ns];
+    if other.packets > 0 || times_ns.iter().flatten().any(|ns| *ns > 0) {
+        line(
+            ["others", "", ""].map(str::to_owned),
+            other,
+            None,
+            times_ns.map(|ns| (ns, None)),
+        );
+    }
+    table::end(&mut html);
+    if flows.prefix_packets > 0 {
+        let packets = count(flows.prefix_packets);
+        let _ = write!(
+            html,
+            "<p class=\"basis\">{packets} packets are counted by prefix, because there were too many \
+             flows.</p>"
+        );
+    }
+    if flows.lost_packets > 0 {
+        let lost = count(flows.lost_packets);
+        let _ = write!(
+            html,
+            "<p class=\"basis\">{lost} packets are in no conversation and in no prefix, because there \
+             were too many flows.</p>"
+        );
+    }
+    html
+}
+
+/// An end as markup: its address, or its name with the address as title.
+fn cell_of(end: FlowEnd, name: Option<&str>) -> String {
+    let address = end.to_string();
+    let Some(name) = name else {
+        return address;
+    };
+    let port = end.port.map_or(String::new(), |port| format!(":{port}"));
+    let name = escape_html(name);
+    format!("<span title=\"{address}\">{name}{port}</span>")
+}
+
+/// The service, or else the protocol.
+fn service(own: &Conversation) -> String {
+    let service = own.service().map(str::to_owned);
+    service.unwrap_or_else(|| protocol(own.protocol))
+}
+
+fn protocol(number: u8) -> String {
+    match number {
+        1 => "icmp",
+        2 => "igmp",
+        6 => "tcp",
+        17 => "udp",
+        58 => "icmpv6",
+        _ => return format!("protocol {number}"),
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::Flows;
+    use metrics_common::sections::{
+        Evidence, FlowPrefix, HostName, SampledTime, SampledTimes, Subnet,
+    };
+
+    use super::*;
+    use crate::fixture;
+
+    fn conversation(port: u16) -> Conversation {
+        Conversation {
+            interface: "eth0".to_owned(),
+            vlans: Vec::new(),
+            protocol: 6,
+            ends: [
+                FlowEnd {
+                    address: "2001:db8::1".parse().unwrap(),
+                    port: Some(port),
+                },
+                FlowEnd {
+                    address: "192.0.2.1".parse().unwrap(),
+                    port: Some(22),
+                },
+            ],
+            sent: Amount {
+                packets: 10,
+                bytes: 2_000_000,
+            },
+            received: Amount::default(),
+            sampled_packets: 10,
+            packets_variance: Some(0),
+            cpu_ns: Some(30_000_000),
+            sampled: SampledTime::default(),
+        }
+    }
+
+    #[test]
+    fn conversations_stand_with_ends_service_and_rates_and_the_rest_is_in_the_sum() {
+        let mut snapshot = fixture::snapshot(1);
+        snapshot.interval_ns = 500_000_000;
+        snapshot.sections.flows = None;
+        assert_eq!(of(&snapshot), "");
+        snapshot.sections.flows = Some(Flows::default());
+        assert!(of(&snapshot).contains("No packet"));
+        let mut flows = Flows {
+            conversations: (1..=14).map(conversation).collect(),
+            packets: 141,
+            lost_packets: 1,
+            one_in: 1,
+            rx_softirq_ns: Some(450_000_000),
+            other_cpu_ns: Some(30_000_000),
+            ..Flows::default()
+        };
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "<th scope=\"row\">[2001:db8::1]:1</th><td>192.0.2.1:22</td><td>ssh</td>\
+                   <td>4.00</td><td>20</td><td>6.0</td></tr>";
+        assert!(html.contains(row), "{html}");
+        assert!(!html.contains("]:13"), "{html}");
+        let others = "others</th><td></td><td></td><td>8.00</td><td>40</td><td>18.0</td>";
+        assert!(html.contains(others), "{html}");
+        assert!(html.contains("1 packets are in no conversation"), "{html}");
+        let subnet = |last, bits| Subnet {
+            address: [203, 0, 113, last].into(),
+            bits,
+        };
+        flows.prefixes.push(FlowPrefix {
+            interface: "eth0".to_owned(),
+            protocol: 6,
+            source: subnet(0, 24),
+            destination: subnet(9, 32),
+            amount: Amount {
+                packets: 10,
+                bytes: 500_000,
+            },
+            least_flows: 250,
+            cpu_ns: Some(10_000_000),
+        });
+        flows.prefix_packets = 11;
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "203.0.113.0/24</th><td>203.0.113.9</td><td>tcp, at least 250 flows</td>\
+                   <td>1.00</td><td>20</td><td>2.0</td>";
+        assert!(html.contains(row), "{html}");
+        assert!(html.contains("<td>40</td><td>16.0</td>"), "{html}");
+        assert!(html.contains("11 packets are counted by prefix"), "{html}");
+        // Where samples show flows, sends have a column, and times their margin.
+        let mut of_samples = flows.clone();
+        of_samples.conversations[0].sampled = SampledTime {
+            received_ns: Some(20_000_000),
+            sent_ns: Some(10_000_000),
+            ns_ms: [Some(20_000_000), Some(10_000_000)],
+        };
+        of_samples.sampled = SampledTimes {
+            received: Some(Evidence {
+                ns: 100_000_000,
+                sample_ns_ms: Some(100_000_000),
+            }),
+            sent: None,
+            sends_ns: Some(40_000_000),
+        };
+        snapshot.sections.flows = Some(of_samples);
+        let html = of(&snapshot);
+        let row = "<td>6.0 <small>± 1.9</small></td><td>2.0</td></tr>";
+        assert!(html.contains(row), "{html}");
+        assert!(html.contains("<td>16.0</td><td>6.0</td></tr>"), "{html}");
+        // A name that is known stands for the address.
+        flows.names = vec![HostName {
+            address: "2001:db8::1".parse().unwrap(),
+            name: "six<b>.example".to_owned(),
+        }];
+        snapshot.sections.flows = Some(flows.clone());
+        let html = of(&snapshot);
+        let row = "<th scope=\"row\"><span title=\"[2001:db8::1]:1\">six&lt;b&gt;.example:1</span>\
+                   </th><td>192.0.2.1:22</td>";
+        assert!(html.contains(row), "{html}");
+        // Where only a part was sampled, each says how far it may be off; without time no column.
+        flows.one_in = 10;
+        flows.conversations[0].sampled_packets = 1;
+        flows.conversations[0].packets_variance = Some(90);
+        (flows.rx_softirq_ns, flows.other_cpu_ns) = (None, None);
+        snapshot.sections.flows = Some(flows);
+        let html = of(&snapshot);
+        assert!(html.contains("<td>20</td><td>185.9</td></tr>"), "{html}");
+        assert!(!html.contains("RX softirq"), "{html}");
+    }
+}

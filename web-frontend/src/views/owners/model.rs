@@ -307,7 +307,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
 }
 
 fn conversation(flow: &OwnerFlow) -> String {
-    let [one, other] = flow.ends.map(format::end);
+    let [one, other] = flow.ends.map(|end| end.to_string());
     match service_of(flow.protocol, flow.ends) {
         Some(service) => format!("{one} – {other} ({service})"),
         None => format!("{one} – {other}"),

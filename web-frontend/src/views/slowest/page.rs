@@ -9,7 +9,6 @@ use web_sys::Window;
 use super::minute::Minute;
 use super::table;
 use crate::state::Keys;
-use crate::timeline;
 use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
@@ -40,8 +39,7 @@ impl View for Slowest {
             .set_hidden("slowest", slowest.softirqs.is_empty())?;
         let basis = format!("of the last minute, {}", slowest.basis());
         scene.dom.set_text("slowest-basis", &basis)?;
-        let offset_ms = scene.dom.clock_offset_ms();
-        let html = table::of(&slowest, |ms| timeline::clock(ms, offset_ms, true));
+        let html = table::of(&slowest, scene.dom.clock_offset_ms());
         scene.dom.set_html("#slowest-table", html)
     }
 }

@@ -1,48 +1,17 @@
 //! Slow softirqs as markup. Pure.
 
-use metrics_common::latency::words::time;
-use metrics_common::sections::{SlowSoftirq, Slowest};
+use metrics_common::sections::{SLOWEST, Slowest};
 
 use crate::table;
 
-/// A line for each; `clock` writes a time of day, given milliseconds since the Unix epoch.
-pub fn of(slowest: &Slowest, clock: impl Fn(f64) -> String) -> String {
-    let mut html = table::begin(&[
-        "Began",
-        "CPU",
-        "Softirq",
-        "Took",
-        "Part",
-        "Paid by",
-        "Caused by",
-    ]);
-    for own in &slowest.softirqs {
-        let SlowSoftirq {
-            began_unix_ns,
-            length_ns,
-            cpu,
-            softirq,
-            payer,
-            cause,
-            ..
-        } = own;
-        let began = clock(*began_unix_ns as f64 / 1e6);
-        let cells = [
-            &cpu.to_string(),
-            softirq,
-            &time(*length_ns),
-            own.part_label(),
-            &payer.label(),
-            &cause.label(),
-        ];
-        table::row(&mut html, &began, "", &cells);
-    }
-    table::end(&mut html);
-    html
+/// A line for each; the reader's clock is so many milliseconds before UTC.
+pub fn of(slowest: &Slowest, offset_ms: f64) -> String {
+    table::of(&SLOWEST, slowest, slowest.measured_ns, offset_ms)
 }
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::sections::SlowSoftirq;
     use metrics_common::{Owner, OwnerKind};
 
     use super::*;
@@ -65,9 +34,9 @@ mod tests {
             }],
             ..Slowest::default()
         };
-        let html = of(&slowest, |ms| format!("at {ms}"));
+        let html = of(&slowest, 3_600_000.0);
         for part in [
-            ">at 5</th>",
+            ">01:00:00</th>",
             "<td>3</td><td>NET_RX</td><td>1.2 ms</td><td>unknown</td>",
             "<td>idle CPUs</td><td>/&lt;b&gt;</td>",
         ] {

@@ -3,101 +3,69 @@
 use std::fmt::Write as _;
 
 use metrics_common::efficiency::Efficiency;
-use metrics_common::sections::{Interface, InterfaceCounts, SoftnetCount};
-use metrics_common::{Availability, Info, Snapshot};
+use metrics_common::sections::{Drops, Interface, InterfaceCounts, Interfaces, SoftnetCount};
+use metrics_common::view::View;
+use metrics_common::{Availability, Info, Snapshot, table};
 
 use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};
+use crate::table;
 use metrics_common::sort::sort_by;
 
 /// Most rows of a table; the rest is summed.
 const MOST_ROWS: usize = 12;
 
-/// The head of a table: its title, and the names of its columns.
-fn head(title: &str, columns: &[&str]) -> String {
-    let mut html = format!("<table><caption>{title}</caption><thead><tr>");
-    for column in columns {
-        let _ = write!(html, "<th scope=\"col\">{column}</th>");
-    }
-    html.push_str("</tr></thead><tbody>");
-    html
+/// A table with this title; nothing without a table.
+fn captioned(title: &str, html: &str) -> String {
+    html.replacen("<table>", &format!("<table><caption>{title}</caption>"), 1)
 }
 
-fn row(html: &mut String, name: &str, cells: &[String]) {
-    let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape_html(name));
-    for cell in cells {
-        let _ = write!(html, "<td>{}</td>", escape_html(cell));
-    }
-    html.push_str("</tr>");
-}
+const INTERFACES: View<Snapshot> = table! {
+    View of (snapshot, _):
+        for interfaces in snapshot.sections.traffic.iter().filter_map(|traffic| traffic.interfaces.as_ref()),
+        for (name, about, counts) in by_traffic(interfaces),
+        for per_second in [|count| rate(count, snapshot.interval_ns)] =>
+    text "", "" 0, "Interface"   = name;
+    text "", "" 0, "Driver"      = about[0];
+    text "", "" 0, "Queues"      = about[1];
+    text "", "" 0, "Packets in"  = per_second(counts.rx_packets);
+    text "", "" 0, "Bits in"     = bits(counts.rx_bytes, snapshot.interval_ns);
+    text "", "" 0, "Dropped in"  = per_second(counts.rx_dropped.saturating_add(counts.rx_missed));
+    text "", "" 0, "Errors in"   = per_second(counts.rx_errors);
+    text "", "" 0, "Packets out" = per_second(counts.tx_packets);
+    text "", "" 0, "Bits out"    = bits(counts.tx_bytes, snapshot.interval_ns);
+    text "", "" 0, "Dropped out" = per_second(counts.tx_dropped);
+    text "", "" 0, "Errors out"  = per_second(counts.tx_errors);
+};
 
-/// The host's interfaces by traffic; empty if they are unknown.
-pub fn interfaces(snapshot: &Snapshot) -> String {
-    let traffic = snapshot.sections.traffic.as_ref();
-    let Some(interfaces) = traffic.and_then(|traffic| traffic.interfaces.as_ref()) else {
-        return String::new();
-    };
-    let ns = snapshot.interval_ns;
-    let columns = [
-        "Interface",
-        "Driver",
-        "Queues",
-        "Packets in",
-        "Bits in",
-        "Dropped in",
-        "Errors in",
-        "Packets out",
-        "Bits out",
-        "Dropped out",
-        "Errors out",
-    ];
-    let mut html = head("Interfaces, a second", &columns);
-    let cells = |about: [String; 2], counts: &InterfaceCounts| {
-        let dropped = counts.rx_dropped.saturating_add(counts.rx_missed);
-        let [driver, queues] = about;
-        [
-            driver,
-            queues,
-            rate(counts.rx_packets, ns),
-            bits(counts.rx_bytes, ns),
-            rate(dropped, ns),
-            rate(counts.rx_errors, ns),
-            rate(counts.tx_packets, ns),
-            bits(counts.tx_bytes, ns),
-            rate(counts.tx_dropped, ns),
-            rate(counts.tx_errors, ns),
-        ]
-    };
+/// Interfaces by name, with driver and queues, the rest as one.
+fn by_traffic(interfaces: &Interfaces) -> Vec<(String, [String; 2], InterfaceCounts)> {
     let mut named: Vec<&Interface> = interfaces.named.iter().collect();
     sort_by(&mut named, |a, b| {
         b.counts.packets().cmp(&a.counts.packets())
     });
     let rest = named.split_off(named.len().min(MOST_ROWS));
-    for own in named {
+    let row = |own: &Interface| {
         let queues = match own.rx_queues == own.tx_queues {
             true => own.rx_queues.to_string(),
             false => format!("{} / {}", own.rx_queues, own.tx_queues),
         };
-        row(
-            &mut html,
-            &own.name,
-            &cells([own.driver.clone(), queues], &own.counts),
-        );
-    }
+        (own.name.clone(), [own.driver.clone(), queues], own.counts)
+    };
+    let mut rows: Vec<_> = named.into_iter().map(row).collect();
     let others = rest.len() as u64 + u64::from(interfaces.others);
     if others > 0 {
-        let sum = rest
-            .iter()
-            .fold(interfaces.other, |sum, own| sum.plus(&own.counts));
-        let name = format!("{others} others");
-        row(
-            &mut html,
-            &name,
-            &cells([String::new(), String::new()], &sum),
-        );
+        let sum = rest.iter();
+        let sum = sum.fold(interfaces.other, |sum, own| sum.plus(&own.counts));
+        rows.push((format!("{others} others"), Default::default(), sum));
     }
-    html.push_str("</tbody></table>");
-    html
+    rows
+}
+
+/// The host's interfaces by traffic; empty if they are unknown.
+pub fn interfaces(snapshot: &Snapshot) -> String {
+    let html = table::of(&INTERFACES, snapshot, snapshot.interval_ns, 0.0);
+    captioned("Interfaces, a second", &html)
 }
 
 /// The CPUs with the most packets; empty if unknown.
@@ -113,7 +81,7 @@ pub fn cpus(snapshot: &Snapshot) -> String {
     let mut columns = vec!["CPU", "Packets", "RX softirq per packet"];
     columns.extend(others.iter().map(|count| count.label()));
     columns.push("Dropped in all");
-    let mut html = head("CPUs, a second", &columns);
+    let mut html = captioned("CPUs, a second", &table::begin(&columns));
     let dropped = snapshot
         .sections
         .drops
@@ -135,9 +103,10 @@ pub fn cpus(snapshot: &Snapshot) -> String {
         let counts = others.iter();
         cells.extend(counts.map(|count| cell(traffic.softnet_of(*count), column)));
         cells.push(cell(dropped, column));
-        row(&mut html, &format!("CPU {}", snapshot.cpus[column]), &cells);
+        let name = format!("CPU {}", snapshot.cpus[column]);
+        table::row(&mut html, &name, "", &cells);
     }
-    html.push_str("</tbody></table>");
+    table::end(&mut html);
     let left = snapshot.cpus.len().saturating_sub(shown);
     if left > 0 {
         let _ = write!(
@@ -146,6 +115,37 @@ pub fn cpus(snapshot: &Snapshot) -> String {
         );
     }
     html
+}
+
+const DROPS: View<Snapshot> = table! {
+    View of (snapshot, _):
+        for drops in snapshot.sections.drops.iter(),
+        for (reason, function, packets) in places(drops) =>
+    text  "", "" 0, "Reason"         = reason;
+    text  "", "" 0, "Function"       = function;
+    text  "", "" 0, "Packets"        = rate(packets, snapshot.interval_ns);
+    ratio "", "" 0, "% of all drops" = format::ratio(packets, drops.total());
+};
+
+fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
+}
+
+/// Reason, function and packets of the largest places, and of the rest as one.
+fn places(drops: &Drops) -> Vec<(&str, &str, u64)> {
+    let (shown, rest) = drops.places.split_at(drops.places.len().min(MOST_ROWS));
+    let mut rows = Vec::new();
+    for place in shown {
+        let reason = or(&place.reason, "not given");
+        rows.push((reason, or(&place.function, "without a name"), place.packets));
+    }
+    let rest = rest.iter().fold(drops.other_packets, |sum, own| {
+        sum.saturating_add(own.packets)
+    });
+    if rest > 0 {
+        rows.push(("others", "", rest));
+    }
+    rows
 }
 
 /// Dropped packets by place and reason; or why they are unknown.
@@ -160,40 +160,13 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
             Some(_) | None => String::new(),
         };
     };
-    let ns = snapshot.interval_ns;
-    let total = drops.total();
-    if total == 0 {
+    if drops.total() == 0 {
         return "<p class=\"basis\">No packet was dropped.</p>".to_owned();
     }
-    let mut html = head(
+    let mut html = captioned(
         "Dropped packets, a second. A drop is cost for nothing: what was done for the packet until then.",
-        &["Reason", "Function", "Packets", "% of all drops"],
+        &table::of(&DROPS, snapshot, snapshot.interval_ns, 0.0),
     );
-    let mut line = |reason: &str, function: &str, packets: u64| {
-        let share = format::percent(format::ratio(packets, total));
-        let cells = [function.to_owned(), rate(packets, ns), share];
-        row(&mut html, reason, &cells);
-    };
-    let (shown, rest) = drops.places.split_at(drops.places.len().min(MOST_ROWS));
-    for place in shown {
-        let or = |text: &str, other: &str| match text.is_empty() {
-            true => other.to_owned(),
-            false => text.to_owned(),
-        };
-        let reason = or(&place.reason, "not given");
-        line(
-            &reason,
-            &or(&place.function, "without a name"),
-            place.packets,
-        );
-    }
-    let rest = rest.iter().fold(drops.other_packets, |sum, own| {
-        sum.saturating_add(own.packets)
-    });
-    if rest > 0 {
-        line("others", "", rest);
-    }
-    html.push_str("</tbody></table>");
     if let Some(estimated) = drops.estimated {
         let sentence = estimated.sentence("Dropped packets");
         html.push_str(&format!("<p class=\"basis\">{sentence}</p>"));
@@ -204,7 +177,7 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::InstrumentInfo;
-    use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
+    use metrics_common::sections::{DropPlace, Traffic};
 
     use super::*;
     use crate::fixture;

@@ -14,15 +14,11 @@ use netto_questions::window::Window;
 use crate::api::View;
 
 /// The command.
-pub(crate) const COMMAND: Command = Command {
-    name: "advise",
-    about: "What could be tried to make networking cheaper here, and what it would gain at most: of a \
-            daemon, a log, or this host",
-    arguments: |command| command,
-    view: |_| Box::new(AdviceView::default()),
-    ask: |options| options,
-    hosts: None,
-};
+pub(crate) const COMMAND: Command =
+    Command::new("advise", ABOUT, |_| Box::new(AdviceView::default()));
+
+const ABOUT: &str = "What could be tried to make networking cheaper here, and what it would gain at most: of a \
+            daemon, a log, or this host";
 
 struct AdviceView {
     window: Window,

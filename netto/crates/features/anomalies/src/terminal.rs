@@ -16,15 +16,11 @@ use crate::api::View;
 const SHOWN: usize = 20;
 
 /// The command.
-pub(crate) const COMMAND: Command = Command {
-    name: "anomalies",
-    about: "What left its usual values, from when until when, and what moved with it: of a daemon's \
-            last quarter of an hour, a log, or this host from now on",
-    arguments: |command| command,
-    view: |_| Box::new(AnomaliesView::default()),
-    ask: |options| options,
-    hosts: None,
-};
+pub(crate) const COMMAND: Command =
+    Command::new("anomalies", ABOUT, |_| Box::new(AnomaliesView::default()));
+
+const ABOUT: &str = "What left its usual values, from when until when, and what moved with it: of a daemon's \
+            last quarter of an hour, a log, or this host from now on";
 
 #[derive(Default)]
 struct AnomaliesView {

@@ -1,28 +1,15 @@
 //! Dropped packets, as a table.
 
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::view::{Table, named};
+use metrics_common::{DropPlace, table};
 
 /// A row for each reason and function; both are absent for those of all further places together.
-pub const TABLES: &[Table] = &[Table {
-    name: "drops",
-    columns: &[
-        Column::text("reason").optional(),
-        Column::text("function").optional(),
-        Column::count("packets"),
-    ],
-    rows: |_, snapshot, rows| {
-        let Some(drops) = &snapshot.sections.drops else {
-            return;
-        };
-        for place in &drops.places {
-            rows(&[
-                Cell::named(&place.reason),
-                Cell::named(&place.function),
-                Cell::Count(place.packets),
-            ]);
-        }
-        if drops.other_packets > 0 {
-            rows(&[Cell::Absent, Cell::Absent, Cell::Count(drops.other_packets)]);
-        }
-    },
+pub const TABLES: &[Table] = &[table! {
+    Table name "drops" of (_, snapshot):
+        for drops in snapshot.sections.drops.iter(),
+        for others in [(drops.other_packets > 0).then(|| DropPlace { packets: drops.other_packets, ..DropPlace::default() })],
+        for place in drops.places.iter().chain(&others) =>
+    text optional "reason"   = named(&place.reason);
+    text optional "function" = named(&place.function);
+    count         "packets"  = place.packets;
 }];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use metrics_common::sections::Subnet;
+use metrics_common::sections::{FlowEnd, Subnet};
 use netto_questions::figures::plain_lines;
 use serde::Serialize;
 
@@ -331,11 +331,7 @@ impl Measured {
 }
 
 pub(crate) fn end_text((address, port): EndPoint) -> String {
-    match (address, port) {
-        (IpAddr::V6(address), Some(port)) => format!("[{address}]:{port}"),
-        (address, Some(port)) => format!("{address}:{port}"),
-        (address, None) => address.to_string(),
-    }
+    FlowEnd { address, port }.to_string()
 }
 
 /// A number with at most four digits and its prefix.

@@ -1,52 +1,37 @@
 //! Flows, as a table.
 
-use metrics_common::sections::FlowEnd;
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::sections::{Amount, Conversation};
+use metrics_common::table;
+use metrics_common::view::Table;
 
 /// A row for each conversation; addresses are absent for all further ones together.
-pub const TABLES: &[Table] = &[Table {
-    name: "flows",
-    columns: &[
-        Column::text("interface").optional(),
-        Column::count("protocol").optional(),
-        Column::text("address").optional(),
-        Column::count("port").optional(),
-        Column::text("peer_address").optional(),
-        Column::count("peer_port").optional(),
-        Column::count("sent_packets"),
-        Column::count("sent_bytes"),
-        Column::count("received_packets").optional(),
-        Column::count("received_bytes").optional(),
-        Column::count("cpu_ns").optional(),
-    ],
-    rows: |_, snapshot, rows| {
-        let Some(flows) = &snapshot.sections.flows else {
-            return;
-        };
-        let port = |end: &FlowEnd| Cell::from(end.port.map(u64::from));
-        for flow in &flows.conversations {
-            let [end, peer] = &flow.ends;
-            let (address, peer_address) = (end.address.to_string(), peer.address.to_string());
-            rows(&[
-                Cell::Text(&flow.interface),
-                Cell::Count(flow.protocol.into()),
-                Cell::Text(&address),
-                port(end),
-                Cell::Text(&peer_address),
-                port(peer),
-                Cell::Count(flow.sent.packets),
-                Cell::Count(flow.sent.bytes),
-                Cell::Count(flow.received.packets),
-                Cell::Count(flow.received.bytes),
-                flow.cpu_ns.into(),
-            ]);
-        }
-        if flows.other.packets > 0 {
-            let mut row = [Cell::Absent; 11];
-            row[6] = Cell::Count(flows.other.packets);
-            row[7] = Cell::Count(flows.other.bytes);
-            row[10] = flows.other_cpu_ns.into();
-            rows(&row);
-        }
-    },
+pub const TABLES: &[Table] = &[table! {
+    Table name "flows" of (_, snapshot):
+        for flows in snapshot.sections.flows.iter(),
+        for others in [(flows.other.packets > 0).then_some((None, flows.other, None, flows.other_cpu_ns))],
+        for (flow, sent, received, cpu_ns) in flows.conversations.iter().map(amounts).chain(others),
+        for [end, peer] in [[0, 1].map(|end| flow.map(|flow| flow.ends[end]))] =>
+    text optional  "interface"        = flow.map(|flow| &flow.interface);
+    count optional "protocol"         = flow.map(|flow| flow.protocol);
+    text optional  "address"          = end.map(|end| end.address.to_string());
+    count optional "port"             = end.and_then(|end| end.port);
+    text optional  "peer_address"     = peer.map(|peer| peer.address.to_string());
+    count optional "peer_port"        = peer.and_then(|peer| peer.port);
+    count          "sent_packets"     = sent.packets;
+    count          "sent_bytes"       = sent.bytes;
+    count optional "received_packets" = received.map(|received| received.packets);
+    count optional "received_bytes"   = received.map(|received| received.bytes);
+    count optional "cpu_ns"           = cpu_ns;
 }];
+
+/// A conversation, what it sent and received, and its CPU time.
+type Amounts<'a> = (
+    Option<&'a Conversation>,
+    Amount,
+    Option<Amount>,
+    Option<u64>,
+);
+
+fn amounts(flow: &Conversation) -> Amounts<'_> {
+    (Some(flow), flow.sent, Some(flow.received), flow.cpu_ns)
+}

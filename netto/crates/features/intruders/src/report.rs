@@ -1,132 +1,39 @@
 //! Intruders over the intervals of a log, as text. Pure, and bounded as a sum of them is.
 
-use std::fmt::Write as _;
+use metrics_common::sections::{INTRUDERS, Intruders};
+use netto_feature::summary::{SectionSummarizer, Summarizer, Summary};
+use netto_questions::figures::plain;
+use netto_questions::table;
 
-use metrics_common::Snapshot;
-use metrics_common::sections::{Columns, Intruder, Intruders, QuietCpu, Section};
-use netto_feature::summary::{Summarizer, Summary};
-use netto_questions::figures::{cpus, percent, plain, shortened};
-use serde::Serialize;
-
-/// Causes of a CPU, and CPUs, that have a line.
-const LINES: usize = 6;
-const CPUS: usize = 16;
-/// Columns for names.
-const NAMES: usize = 36;
-/// Events, victims and origins that are named.
-const NAMED: usize = 3;
-
-/// Adds up the intruders of intervals.
+/// Adds up the intruders of intervals; where there is no section, nothing intruded.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
-    Box::new(Sum::default())
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Sum {
-    /// Length of all intervals, nanoseconds.
-    measured_ns: u64,
-    #[serde(flatten)]
-    intruders: Intruders,
-}
-
-impl Summarizer for Sum {
-    fn add(&mut self, snapshot: &Snapshot) {
-        self.measured_ns = self.measured_ns.saturating_add(snapshot.interval_ns);
-        if let Some(intruders) = &snapshot.sections.intruders {
-            self.intruders.add(intruders, &Columns::folded());
-        }
-    }
-
-    fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
-        // It is of all softirqs.
-        if self.intruders.intrusions.is_empty() || component.is_some() {
-            return None;
-        }
-        Some(Summary {
-            text: text(&self.intruders, self.measured_ns),
-            json: serde_json::to_string_pretty(&*self).ok()?,
-        })
-    }
+    SectionSummarizer::start(
+        |sections| sections.intruders.as_ref(),
+        true,
+        |sum, component| {
+            // It is of all softirqs.
+            let is_shown = component.is_none() && !sum.section.intrusions.is_empty();
+            let text = || text(&sum.section, sum.measured_ns);
+            is_shown.then(|| Summary::of(text(), sum)).flatten()
+        },
+    )
 }
 
 /// The causes on each CPU, with an empty line before.
 fn text(intruders: &Intruders, measured_ns: u64) -> String {
-    let all = intruders.intruders();
-    let mut text = String::new();
-    for quiet in intruders.cpus.iter().take(CPUS) {
-        let causes = all.iter().filter(|own| own.cpu == quiet.cpu);
-        if causes.clone().next().is_none() {
-            continue;
-        }
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n{}", plain(&heading(quiet)));
-        let (share, worth) = ("share", "CPUs");
-        let _ = writeln!(
-            text,
-            "{:<NAMES$} {share:>8} {worth:>8}  softirqs",
-            "caused by"
-        );
-        for own in causes.clone().take(LINES) {
-            let worth = cpus(own.ns as f64 / measured_ns.max(1) as f64);
-            let (name, share) = (shortened(&plain(&own.cause), NAMES), percent(own.ratio));
-            let about = plain(&about(own));
-            let _ = writeln!(text, "{name:<NAMES$} {share:>8} {worth:>8}  {about}");
-        }
-        let rest = causes.skip(LINES);
-        let rest = rest.fold((0.0, 0_u64), |(ratio, ns), own| {
-            (ratio + own.ratio, ns + own.ns)
-        });
-        if rest.1 > 0 {
-            let worth = cpus(rest.1 as f64 / measured_ns.max(1) as f64);
-            let _ = writeln!(
-                text,
-                "{:<NAMES$} {:>8} {worth:>8}",
-                "others",
-                percent(rest.0)
-            );
-        }
-    }
-    text
-}
-
-fn heading(quiet: &QuietCpu) -> String {
-    let QuietCpu { cpu, ways, .. } = quiet;
-    let ways = match ways.is_empty() {
-        true => String::new(),
-        false => format!("; reached by {}", ways.join(", ")),
-    };
-    let why = quiet.reasons();
-    format!("CPU {cpu} is meant to be quiet ({why}){ways}")
-}
-
-/// What it ran, whom it interrupted, and from where it came.
-fn about(own: &Intruder) -> String {
-    let events: Vec<&str> = own.events.iter().map(|(name, _)| *name).collect();
-    let victims: Vec<&str> = own.victims.iter().map(|(name, _)| name.as_str()).collect();
-    let origins = own.origins.iter().map(|(cpu, _)| format!("CPU {cpu}"));
-    let origins: Vec<String> = origins.collect();
-    let origins: Vec<&str> = origins.iter().map(String::as_str).collect();
-    let mut about = format!("{}; interrupted {}", first(&events), first(&victims));
-    if !origins.is_empty() {
-        let _ = write!(about, "; also on {}", first(&origins));
-    }
-    about
-}
-
-fn first(names: &[&str]) -> String {
-    let mut named = names[..names.len().min(NAMED)].join(", ");
-    if names.len() > NAMED {
-        named.push_str(", …");
-    }
-    named
+    let of_cpu = intruders.by_cpu().map(|(quiet, own)| {
+        let table = table::text(&INTRUDERS, &own, measured_ns);
+        format!("\n{}\n{table}", plain(&quiet.heading()))
+    });
+    of_cpu.collect()
 }
 
 /// Intruders for tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use metrics_common::component::index_of;
-    use metrics_common::sections::{Intrusion, Origin, QuietKind, Quietness};
-    use metrics_common::{Owner, OwnerKind};
+    use metrics_common::sections::{Intrusion, Origin, QuietCpu, QuietKind, Quietness};
+    use metrics_common::{Owner, OwnerKind, Snapshot};
 
     use super::*;
 
@@ -175,6 +82,8 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::Snapshot;
+
     use super::*;
 
     #[test]
@@ -226,7 +135,7 @@ mod tests {
             intruders.intrusions.push(more);
         }
         let text = text(intruders, snapshot.interval_ns);
-        assert_eq!(text.lines().count(), 3 + LINES + 1, "{text}");
+        assert_eq!(text.lines().count(), 3 + 6 + 1, "{text}");
         assert!(text.lines().last().unwrap().starts_with("others"), "{text}");
     }
 }

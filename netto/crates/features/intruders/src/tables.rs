@@ -1,28 +1,15 @@
 //! Softirqs on CPUs that are meant to be quiet, as a table.
 
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::table;
+use metrics_common::view::Table;
 
 /// A row for each quiet CPU, event, cause and victim.
-pub const TABLES: &[Table] = &[Table {
-    name: "intruders",
-    columns: &[
-        Column::count("cpu"),
-        Column::text("event").optional(),
-        Column::text("cause"),
-        Column::text("victim"),
-        Column::count("cpu_ns"),
-    ],
-    rows: |info, snapshot, rows| {
-        let intruders = snapshot.sections.intruders.iter();
-        for intrusion in intruders.flat_map(|own| &own.intrusions) {
-            let event = info.components.get(intrusion.event as usize);
-            rows(&[
-                Cell::Count(intrusion.cpu.into()),
-                event.map_or(Cell::Absent, |event| Cell::Text(&event.slug)),
-                Cell::Text(&intrusion.cause.label()),
-                Cell::Text(&intrusion.victim.label()),
-                Cell::Count(intrusion.ns),
-            ]);
-        }
-    },
+pub const TABLES: &[Table] = &[table! {
+    Table name "intruders" of (info, snapshot):
+        for intrusion in snapshot.sections.intruders.iter().flat_map(|intruders| &intruders.intrusions) =>
+    count         "cpu"    = intrusion.cpu;
+    text optional "event"  = info.components.get(intrusion.event as usize).map(|event| &event.slug);
+    text          "cause"  = intrusion.cause.label();
+    text          "victim" = intrusion.victim.label();
+    count         "cpu_ns" = intrusion.ns;
 }];

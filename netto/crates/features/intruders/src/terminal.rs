@@ -3,7 +3,7 @@
 use metrics_common::sections::{event_of, is_softirq};
 use metrics_common::{Info, Snapshot};
 use netto_questions::api::absence;
-use netto_questions::line::{Line, Value, ratio};
+use netto_questions::line::{Line, Value};
 
 /// They have no colours of their own.
 const COLOR: (u8, u8, u8) = (0xc7, 0x5b, 0x39);
@@ -11,14 +11,6 @@ const COLOR: (u8, u8, u8) = (0xc7, 0x5b, 0x39);
 /// By CPU and cause: of this component's event, or of all softirqs if it is not one of theirs. Where
 /// there is nothing, one line that says why.
 pub(crate) fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
-    let line = |key: String, label: String, value| Line {
-        key,
-        label,
-        color: COLOR,
-        value,
-        has_parts: false,
-        is_chosen: false,
-    };
     let event = event_of(component);
     let mut intruders = sum.sections.intruders.clone().unwrap_or_default();
     if is_softirq(event) {
@@ -28,19 +20,13 @@ pub(crate) fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> 
     if intruders.intrusions.is_empty() {
         let reason = absence(info, crate::NAME);
         let reason = reason.unwrap_or("nothing ran on a CPU that is meant to be quiet");
-        let label = "Intruders".to_owned();
-        return vec![line(String::new(), label, Err(reason.to_owned()))];
+        return vec![Line::new("", "Intruders", COLOR, Err(reason.to_owned()))];
     }
     let all = intruders.intruders().into_iter().enumerate();
     all.map(|(place, own)| {
-        let value = Value {
-            ns: own.ns,
-            cpus: ratio(own.ns, sum.interval_ns),
-            ratio: ratio(own.ns, sum.capacity_ns()),
-            interval_ratio: None,
-        };
         let label = format!("CPU {}: {}", own.cpu, own.cause);
-        line(format!("{place} {label}"), label, Ok(value))
+        let value = Value::of(sum, own.ns, None);
+        Line::new(format!("{place} {label}"), label, COLOR, Ok(value))
     })
     .collect()
 }

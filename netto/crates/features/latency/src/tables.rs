@@ -1,63 +1,49 @@
 //! Latencies of packets, as tables.
 
-use metrics_common::histogram::bounds;
+use metrics_common::histogram::{Bounds, bounds};
 use metrics_common::sections::GroupKind;
-use netto_questions::table::{Cell, Column, Rows, Table};
+use metrics_common::table;
+use metrics_common::view::Table;
 
-/// A row for each bucket with packets: of each point and CPU, and of each group.
+/// A row for each bucket with packets: of each point and CPU, and of each group. The group is absent for
+/// all further ones together.
 pub const TABLES: &[Table] = &[
-    Table {
-        name: "latency",
-        columns: &[
-            Column::count("cpu"),
-            Column::text("point"),
-            Column::count("lower_ns"),
-            Column::count("upper_ns"),
-            Column::count("packets"),
-        ],
-        rows: |_, snapshot, rows| {
-            let latency = snapshot.sections.latency.iter();
-            for point in latency.flat_map(|own| &own.points) {
-                for (column, cpu) in snapshot.cpus.iter().enumerate() {
-                    let start = [Cell::Count((*cpu).into()), Cell::Text(point.point.slug())];
-                    buckets(&start, point.histogram_of(column).counts(), rows);
-                }
-            }
-        },
+    table! {
+        Table name "latency" of (_, snapshot):
+            for latency in snapshot.sections.latency.iter(),
+            for point in &latency.points,
+            for (column, cpu) in snapshot.cpus.iter().enumerate(),
+            for (bounds, packets) in with_packets(point.histogram_of(column).counts()) =>
+        count "cpu"      = cpu;
+        text  "point"    = point.point.slug();
+        count "lower_ns" = bounds.lower_ns;
+        count "upper_ns" = bounds.upper_ns;
+        count "packets"  = packets;
     },
-    Table {
-        name: "latency_groups",
-        columns: &[
-            Column::text("kind"),
-            // Absent for all further groups together.
-            Column::text("group").optional(),
-            Column::text("point"),
-            Column::count("lower_ns"),
-            Column::count("upper_ns"),
-            Column::count("packets"),
-        ],
-        rows: |_, snapshot, rows| {
-            let latency = snapshot.sections.latency.iter();
-            for group in latency.flat_map(|own| &own.groups) {
-                let start = [
-                    Cell::Text(match group.kind {
-                        GroupKind::Interface => "interface",
-                        GroupKind::Owner => "owner",
-                    }),
-                    group.name.as_deref().map_or(Cell::Absent, Cell::Text),
-                    Cell::Text(group.point.slug()),
-                ];
-                buckets(&start, group.histogram.counts(), rows);
-            }
-        },
+    table! {
+        Table name "latency_groups" of (_, snapshot):
+            for latency in snapshot.sections.latency.iter(),
+            for group in &latency.groups,
+            for (bounds, packets) in with_packets(group.histogram.counts()) =>
+        text          "kind"     = kind(group.kind);
+        text optional "group"    = group.name;
+        text          "point"    = group.point.slug();
+        count         "lower_ns" = bounds.lower_ns;
+        count         "upper_ns" = bounds.upper_ns;
+        count         "packets"  = packets;
     },
 ];
 
-/// Gives a row for each bucket with packets, which begins with these cells.
-fn buckets(start: &[Cell<'_>], counts: &[u64], rows: Rows<'_>) {
-    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let bounds = bounds(bucket);
-        let end = [bounds.lower_ns, bounds.upper_ns, *count].map(Cell::Count);
-        rows(&[start, &end].concat());
+fn kind(kind: GroupKind) -> &'static str {
+    match kind {
+        GroupKind::Interface => "interface",
+        GroupKind::Owner => "owner",
     }
+}
+
+/// The buckets with packets.
+fn with_packets(counts: &[u64]) -> impl Iterator<Item = (Bounds, u64)> {
+    let counts = counts.iter().copied().enumerate();
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.map(|(bucket, count)| (bounds(bucket), count))
 }

@@ -1,30 +1,20 @@
 //! The CPU time by mode, as a table.
 
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::table;
+use metrics_common::view::Table;
 
 /// A row for each CPU.
-pub const TABLES: &[Table] = &[Table {
-    name: "modes",
-    columns: &[
-        Column::count("cpu"),
-        Column::count("user_ns"),
-        Column::count("nice_ns"),
-        Column::count("system_ns"),
-        Column::count("idle_ns"),
-        Column::count("iowait_ns"),
-        Column::count("irq_ns"),
-        Column::count("softirq_ns"),
-        Column::count("steal_ns"),
-    ],
-    rows: |_, snapshot, rows| {
-        let Some(modes) = &snapshot.sections.modes else {
-            return;
-        };
-        let mut row = [Cell::Absent; 9];
-        for (cpu, modes) in snapshot.cpus.iter().zip(&modes.cpus) {
-            row[0] = Cell::Count((*cpu).into());
-            row[1..].copy_from_slice(&modes.values().map(Cell::Count));
-            rows(&row);
-        }
-    },
+pub const TABLES: &[Table] = &[table! {
+    Table name "modes" of (_, snapshot):
+        for modes in snapshot.sections.modes.iter(),
+        for (cpu, modes) in snapshot.cpus.iter().zip(&modes.cpus) =>
+    count "cpu"        = cpu;
+    count "user_ns"    = modes.user_ns;
+    count "nice_ns"    = modes.nice_ns;
+    count "system_ns"  = modes.system_ns;
+    count "idle_ns"    = modes.idle_ns;
+    count "iowait_ns"  = modes.iowait_ns;
+    count "irq_ns"     = modes.irq_ns;
+    count "softirq_ns" = modes.softirq_ns;
+    count "steal_ns"   = modes.steal_ns;
 }];

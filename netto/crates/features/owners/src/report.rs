@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Account, AccountIntervals, Bounds, Columns, Section};
-use metrics_common::{OwnerKind, Owners, Snapshot};
-use netto_feature::summary::{Summarizer, Summary};
+use metrics_common::sections::{Account, AccountIntervals, Bounds};
+use metrics_common::{OwnerKind, Owners};
+use netto_feature::summary::{SectionSum, SectionSummarizer, Summarizer, Summary};
 use netto_questions::figures::{cpus, percent, plain, shortened};
 use serde::Serialize;
 
@@ -19,14 +19,14 @@ const NAMES: usize = 36;
 
 /// Adds up the owners of intervals.
 pub fn summarizer() -> Box<dyn Summarizer> {
-    Box::new(Sum::default())
-}
-
-/// See [`summarizer`].
-#[derive(Debug, Clone, Default)]
-struct Sum {
-    sum: Option<Owners>,
-    measured_ns: u64,
+    SectionSummarizer::start(
+        |sections| sections.owners.as_ref(),
+        false,
+        |sum, component| {
+            let report = report(sum, component)?;
+            Summary::of(lines(&report), &report)
+        },
+    )
 }
 
 /// The sums.
@@ -73,65 +73,45 @@ struct Pair {
     interval_ns: Option<Bounds>,
 }
 
-impl Summarizer for Sum {
-    fn add(&mut self, snapshot: &Snapshot) {
-        if let Some(owners) = &snapshot.sections.owners {
-            let sum = self.sum.get_or_insert_default();
-            sum.add(owners, &Columns::folded());
-            self.measured_ns = self.measured_ns.saturating_add(snapshot.interval_ns);
-        }
-    }
-
-    fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
-        let report = self.report(component)?;
-        Some(Summary {
-            text: lines(&report),
-            json: serde_json::to_string_pretty(&report).ok()?,
-        })
-    }
-}
-
-impl Sum {
-    fn report(self, component: Option<&str>) -> Option<OwnersReport> {
-        let sum = self.sum?;
-        let sum = match component.and_then(index_of) {
-            Some(component) => sum.of_component(component),
-            None => sum,
-        };
-        let totals = sum.totals_ns();
-        let pair = sum.largest_pair();
-        let pair_interval = pair.and_then(|pair| {
-            let place = sum.taken.iter().position(|taken| *taken == pair)?;
-            sum.intervals().taken[place]
-        });
-        let label = |place: u32| sum.owners[place as usize].label();
-        let largest = sum.largest(MOST_OWNERS);
-        let intervals = largest.intervals().accounts;
-        let owners = largest.owners.iter().zip(largest.accounts());
-        let owners = owners.zip(&largest.irq_pressure_ns).zip(intervals);
-        Some(OwnersReport {
-            measured_ns: self.measured_ns,
-            total_ns: totals.into_iter().fold(0, u64::saturating_add),
-            owners: owners
-                .filter(|(((_, account), _), _)| account.weight_ns() > 0)
-                .map(
-                    |(((owner, account), pressure_ns), intervals)| OwnerSummary {
-                        label: owner.label(),
-                        kind: owner.kind,
-                        account,
-                        irq_pressure_ns: *pressure_ns,
-                        intervals,
-                    },
-                )
-                .collect(),
-            largest_pair: pair.map(|taken| Pair {
-                cause: label(taken.cause),
-                payer: label(taken.payer),
-                ns: taken.ns,
-                interval_ns: pair_interval,
-            }),
-        })
-    }
+fn report(sum: &SectionSum<Owners>, component: Option<&str>) -> Option<OwnersReport> {
+    let measured_ns = Some(sum.measured_ns).filter(|ns| *ns > 0)?;
+    let sum = match component.and_then(index_of) {
+        Some(component) => &sum.section.of_component(component),
+        None => &sum.section,
+    };
+    let totals = sum.totals_ns();
+    let pair = sum.largest_pair();
+    let pair_interval = pair.and_then(|pair| {
+        let place = sum.taken.iter().position(|taken| *taken == pair)?;
+        sum.intervals().taken[place]
+    });
+    let label = |place: u32| sum.owners[place as usize].label();
+    let largest = sum.largest(MOST_OWNERS);
+    let intervals = largest.intervals().accounts;
+    let owners = largest.owners.iter().zip(largest.accounts());
+    let owners = owners.zip(&largest.irq_pressure_ns).zip(intervals);
+    Some(OwnersReport {
+        measured_ns,
+        total_ns: totals.into_iter().fold(0, u64::saturating_add),
+        owners: owners
+            .filter(|(((_, account), _), _)| account.weight_ns() > 0)
+            .map(
+                |(((owner, account), pressure_ns), intervals)| OwnerSummary {
+                    label: owner.label(),
+                    kind: owner.kind,
+                    account,
+                    irq_pressure_ns: *pressure_ns,
+                    intervals,
+                },
+            )
+            .collect(),
+        largest_pair: pair.map(|taken| Pair {
+            cause: label(taken.cause),
+            payer: label(taken.payer),
+            ns: taken.ns,
+            interval_ns: pair_interval,
+        }),
+    })
 }
 
 /// The lines, with an empty one before.
@@ -192,12 +172,12 @@ fn lines(owners: &OwnersReport) -> String {
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::Owner;
     use metrics_common::sections::{Caused, Interruption};
-    use metrics_common::{Owner, Sections};
 
     use super::*;
 
-    fn interval(ns: u64) -> Snapshot {
+    fn interval(ns: u64) -> Owners {
         let group = |id| Owner {
             id,
             unit: format!("{id}.service"),
@@ -213,33 +193,25 @@ mod tests {
             });
         }
         owners.taken.push(Interruption { cause, payer, ns });
-        Snapshot {
-            interval_ns: 1_000,
-            cpus: vec![0, 1],
-            sections: Sections {
-                owners: Some(owners),
-                ..Sections::default()
-            },
-            ..Snapshot::default()
-        }
+        owners
     }
 
     #[test]
     fn owners_of_intervals_add_up_and_a_component_has_its_own() {
-        let mut sum = Sum::default();
-        sum.add(&interval(10));
-        sum.add(&Snapshot::default());
-        sum.add(&interval(5));
-        let all = sum.clone().report(None).unwrap();
+        let mut sum = SectionSum::default();
+        for ns in [10, 5] {
+            sum.add(&interval(ns), 1_000);
+        }
+        let all = report(&sum, None).unwrap();
         assert_eq!((all.measured_ns, all.total_ns), (2_000, 60));
         assert_eq!(all.owners[0].label, "2.service", "it caused 30 and paid 15");
         let pair = all.largest_pair.unwrap();
         let named = (pair.cause.as_str(), pair.payer.as_str(), pair.ns);
         assert_eq!(named, ("1.service", "2.service", 15));
-        let of_one = sum.report(Some("rx_softirq")).unwrap();
+        let of_one = report(&sum, Some("rx_softirq")).unwrap();
         assert_eq!(of_one.total_ns, 30);
         assert_eq!(of_one.owners[0].label, "1.service");
-        assert_eq!(Sum::default().report(None), None);
+        assert_eq!(report(&SectionSum::default(), None), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use metrics_common::{Info, Snapshot};
 use netto_questions::api::absence;
-use netto_questions::line::{Line, Value, ratio};
+use netto_questions::line::{Line, Value};
 
 /// Most owners with a line; the others share one.
 const MOST_OWNERS: usize = 50;
@@ -12,21 +12,9 @@ const COLOR: (u8, u8, u8) = (0x5b, 0x8f, 0xb9);
 /// The owners of this component, the largest first; if they are not measured, one line with the
 /// reason.
 pub fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
-    let line = |key: String, label: String, value| Line {
-        key,
-        label,
-        color: COLOR,
-        value,
-        has_parts: false,
-        is_chosen: false,
-    };
     let Some(owners) = &sum.sections.owners else {
         let reason = absence(info, "owners").unwrap_or("not measured in this interval");
-        return vec![line(
-            String::new(),
-            "Owners".to_owned(),
-            Err(reason.to_owned()),
-        )];
+        return vec![Line::new("", "Owners", COLOR, Err(reason.to_owned()))];
     };
     let owners = owners.of_component(component).largest(MOST_OWNERS);
     let intervals = owners.intervals().accounts;
@@ -35,19 +23,9 @@ pub fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
         .filter(|((_, ns), _)| *ns > 0)
         .enumerate()
         .map(|(place, ((owner, ns), intervals))| {
-            let of_all = |ns| ratio(ns, sum.capacity_ns());
-            let bounds = intervals.caused_interval_ns;
-            let value = Value {
-                ns,
-                cpus: ratio(ns, sum.interval_ns),
-                ratio: of_all(ns),
-                interval_ratio: bounds.map(|(low, high)| (of_all(low), of_all(high))),
-            };
-            line(
-                format!("{place} {}", owner.label()),
-                owner.label(),
-                Ok(value),
-            )
+            let value = Value::of(sum, ns, intervals.caused_interval_ns);
+            let label = owner.label();
+            Line::new(format!("{place} {label}"), label, COLOR, Ok(value))
         })
         .collect()
 }

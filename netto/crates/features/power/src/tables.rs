@@ -1,34 +1,20 @@
 //! Networking's power and the energy of each zone, as tables.
 
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::table;
+use metrics_common::view::Table;
 
 /// A row for each interval, and one for each zone.
 pub const TABLES: &[Table] = &[
-    Table {
-        name: "power",
-        columns: &[
-            Column::number("host_watts"),
-            Column::number("network_watts"),
-            Column::number("network_capacity_watts"),
-        ],
-        rows: |_, snapshot, rows| {
-            if let Some(power) = &snapshot.sections.power {
-                rows(&[
-                    Cell::Number(power.host_watts),
-                    Cell::Number(power.network_watts),
-                    Cell::Number(power.network_capacity_watts),
-                ]);
-            }
-        },
+    table! {
+        Table name "power" of (_, snapshot): for power in snapshot.sections.power.iter() =>
+        number "host_watts"             = power.host_watts;
+        number "network_watts"          = power.network_watts;
+        number "network_capacity_watts" = power.network_capacity_watts;
     },
-    Table {
-        name: "power_zones",
-        columns: &[Column::text("zone"), Column::number("energy_joules")],
-        rows: |_, snapshot, rows| {
-            let power = snapshot.sections.power.iter();
-            for zone in power.flat_map(|own| &own.zones) {
-                rows(&[Cell::Text(&zone.zone), Cell::Number(zone.energy_joules)]);
-            }
-        },
+    table! {
+        Table name "power_zones" of (_, snapshot):
+            for zone in snapshot.sections.power.iter().flat_map(|power| &power.zones) =>
+        text   "zone"          = zone.zone;
+        number "energy_joules" = zone.energy_joules;
     },
 ];

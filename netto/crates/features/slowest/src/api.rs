@@ -20,25 +20,18 @@ pub(crate) const API: Api = Api {
 
 /// A line for each, whichever component is looked at: what is known of it stands in place of a share.
 fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
-    let line = |key: usize, label: String, words: String| Line {
-        key: key.to_string(),
-        label,
-        color: rgb(""),
-        value: Err(words),
-        has_parts: false,
-        is_chosen: false,
-    };
+    let line = |key: usize, label: &str, words| Line::new(key, label, rgb(""), Err(words));
     let Some(slowest) = &sum.sections.slowest else {
         let reason = absence(info, crate::NAME).unwrap_or("not measured in this time");
-        return vec![line(0, "slowest softirqs".to_owned(), reason.to_owned())];
+        return vec![line(0, "slowest softirqs", reason.to_owned())];
     };
     if slowest.softirqs.is_empty() {
-        return vec![line(0, "slowest softirqs".to_owned(), slowest.none())];
+        return vec![line(0, "slowest softirqs", slowest.none())];
     }
     let all = slowest.softirqs.iter().enumerate();
     all.map(|(rank, own)| {
         let label = format!("{} on CPU {}", own.softirq, own.cpu);
-        line(rank, label, report::words(own))
+        line(rank, &label, report::words(own))
     })
     .collect()
 }

@@ -2,7 +2,7 @@
 //! part, who caused it and who paid.
 
 use metrics_common::Sections;
-use metrics_common::sections::{SLOW_NS, Slowest};
+use metrics_common::sections::{SLOW_NS, SLOWEST_TABLES, Slowest};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
@@ -12,7 +12,6 @@ mod api;
 mod demo;
 mod metrics;
 mod report;
-mod tables;
 mod terminal;
 
 /// It needs timed softirqs; their parts and causes are those of the samples that owners tag.
@@ -22,7 +21,7 @@ pub const FEATURE: Feature = Feature {
     api: api::API,
     demo: demo::generator,
     summary: Some(report::summarizer),
-    tables: tables::TABLES,
+    tables: SLOWEST_TABLES,
     ..Feature::new(NAME, start)
 };
 

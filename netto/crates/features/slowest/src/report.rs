@@ -1,79 +1,41 @@
 //! The slowest softirqs over the intervals of a log, and as a table on a terminal. Pure, and bounded
 //! as a sum is.
 
-use std::fmt::Write as _;
-
-use metrics_common::Snapshot;
 use metrics_common::latency::words::time;
-use metrics_common::sections::{Columns, Section, SlowSoftirq, Slowest};
-use netto_feature::summary::{Summarizer, Summary};
+use metrics_common::sections::{SLOWEST, SlowSoftirq, Slowest};
+use netto_feature::summary::{SectionSummarizer, Summarizer, Summary};
 use netto_questions::figures::plain;
-use netto_questions::utc::rfc3339;
+use netto_questions::table;
 
 /// Lines of a report that has other things to say, too.
 const FIRST: usize = 3;
 
 /// Adds up intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
-    Box::new(Sum::default())
-}
-
-#[derive(Debug, Default)]
-struct Sum(Slowest);
-
-impl Summarizer for Sum {
-    fn add(&mut self, snapshot: &Snapshot) {
-        if let Some(slowest) = &snapshot.sections.slowest {
-            self.0.add(slowest, &Columns::folded());
-        }
-    }
-
-    fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
-        // It is of whole softirqs.
-        if self.0.measured_ns == 0 || component.is_some() {
-            return None;
-        }
-        Some(Summary {
-            text: table(&self.0, FIRST),
-            json: serde_json::to_string_pretty(&self.0).ok()?,
-        })
-    }
+    SectionSummarizer::start(
+        |sections| sections.slowest.as_ref(),
+        false,
+        |sum, component| {
+            match (component, &sum.section) {
+                // It is of whole softirqs.
+                (None, slowest) if slowest.measured_ns > 0 => {
+                    Summary::of(text(slowest, FIRST), slowest)
+                }
+                _ => None,
+            }
+        },
+    )
 }
 
 /// So many of the slowest softirqs, with an empty line before.
-pub(crate) fn table(slowest: &Slowest, most: usize) -> String {
+pub(crate) fn text(slowest: &Slowest, most: usize) -> String {
     if slowest.softirqs.is_empty() {
         return format!("\n{}\n", slowest.none());
     }
-    let mut text = format!("\nslowest softirqs {}\n", slowest.basis());
-    let mut line = |cells: [&str; 7]| {
-        let [began, cpu, softirq, took, part, payer, cause] = cells;
-        let row =
-            format!("{began:<20} {cpu:>4} {softirq:<8} {took:>7}  {part:<26} {payer:<24} {cause}");
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", row.trim_end());
-    };
-    line([
-        "began",
-        "CPU",
-        "softirq",
-        "took",
-        "part",
-        "paid by",
-        "caused by",
-    ]);
-    for own in slowest.softirqs.iter().take(most) {
-        line([
-            &rfc3339(own.began_unix_ns),
-            &own.cpu.to_string(),
-            &plain(&own.softirq),
-            &time(own.length_ns),
-            &plain(own.part_label()),
-            &plain(&own.payer.label()),
-            &plain(&own.cause.label()),
-        ]);
-    }
-    text
+    let mut first = slowest.clone();
+    first.softirqs.truncate(most);
+    let table = table::text(&SLOWEST, &first, slowest.measured_ns);
+    format!("\nslowest softirqs {}\n{table}", slowest.basis())
 }
 
 /// One in words, without its vector and CPU.
@@ -90,7 +52,7 @@ pub(crate) fn words(own: &SlowSoftirq) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use metrics_common::{Owner, OwnerKind};
+    use metrics_common::{Owner, OwnerKind, Snapshot};
 
     use super::*;
 
@@ -150,7 +112,7 @@ pub(crate) mod tests {
             softirqs: Vec::new(),
             ..slowest()
         };
-        assert!(table(&none, FIRST).starts_with("\nno softirq took more than 100 µs, of 40"));
+        assert!(text(&none, FIRST).starts_with("\nno softirq took more than 100 µs, of 40"));
         assert!(summarizer().finish(None).is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::{Args, FromArgMatches};
 use metrics_common::Snapshot;
 use metrics_common::latency::words::{bars, time};
 use netto_feature::command::Command;
@@ -10,18 +10,16 @@ use netto_questions::newest::SectionView;
 
 /// The command.
 pub(crate) const COMMAND: Command = Command {
-    name: crate::NAME,
-    about: "Ticks and raised softirqs, live or once: of a daemon, a log, or this host",
     arguments: TicksArgs::augment_args,
-    view: |matches: &ArgMatches| {
+    ..Command::new(crate::NAME, ABOUT, |matches| {
         let has_bars = TicksArgs::from_arg_matches(matches).is_ok_and(|own| own.bars);
         Box::new(SectionView::new(crate::NAME, move |sum| {
             table(sum, has_bars)
         }))
-    },
-    ask: |options| options,
-    hosts: None,
+    })
 };
+
+const ABOUT: &str = "Ticks and raised softirqs, live or once: of a daemon, a log, or this host";
 
 /// Arguments of the command.
 #[derive(Debug, Args)]

@@ -1,80 +1,44 @@
 //! The work of networking, as tables.
 
-use metrics_common::sections::{ProtocolCount, SoftnetCount};
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::sections::{Interface, ProtocolCount, SoftnetCount};
+use metrics_common::table;
+use metrics_common::view::{Table, named};
 
-/// What the kernel counts by CPU, by interface, and of protocols.
+/// What the kernel counts by CPU, by interface, and of protocols. The interface is absent in the row of
+/// all further ones together.
 pub const TABLES: &[Table] = &[
-    Table {
-        name: "softnet",
-        columns: &[
-            Column::count("cpu"),
-            Column::text("counter"),
-            Column::count("count"),
-        ],
-        rows: |_, snapshot, rows| {
-            let Some(traffic) = &snapshot.sections.traffic else {
-                return;
-            };
-            for counter in SoftnetCount::ALL {
-                let counts = traffic.softnet_of(counter).unwrap_or_default();
-                for (cpu, count) in snapshot.cpus.iter().zip(counts) {
-                    rows(&[
-                        Cell::Count((*cpu).into()),
-                        Cell::Text(counter.slug()),
-                        Cell::Count(*count),
-                    ]);
-                }
-            }
-        },
+    table! {
+        Table name "softnet" of (_, snapshot):
+            for traffic in snapshot.sections.traffic.iter(),
+            for counter in SoftnetCount::ALL,
+            for (cpu, count) in snapshot.cpus.iter().zip(traffic.softnet_of(counter).unwrap_or_default()) =>
+        count "cpu"     = cpu;
+        text  "counter" = counter.slug();
+        count "count"   = count;
     },
-    Table {
-        // The interface is absent in the row of all further ones together.
-        name: "interfaces",
-        columns: &[
-            Column::text("interface").optional(),
-            Column::text("driver").optional(),
-            Column::count("rx_packets"),
-            Column::count("rx_bytes"),
-            Column::count("rx_errors"),
-            Column::count("rx_dropped"),
-            Column::count("rx_missed"),
-            Column::count("tx_packets"),
-            Column::count("tx_bytes"),
-            Column::count("tx_errors"),
-            Column::count("tx_dropped"),
-        ],
-        rows: |_, snapshot, rows| {
-            let traffic = snapshot.sections.traffic.as_ref();
-            let Some(interfaces) = traffic.and_then(|own| own.interfaces.as_ref()) else {
-                return;
-            };
-            let mut row = [Cell::Absent; 11];
-            for interface in &interfaces.named {
-                row[0] = Cell::Text(&interface.name);
-                row[1] = Cell::named(&interface.driver);
-                row[2..].copy_from_slice(&interface.counts.values().map(Cell::Count));
-                rows(&row);
-            }
-            if interfaces.others > 0 {
-                row[..2].fill(Cell::Absent);
-                row[2..].copy_from_slice(&interfaces.other.values().map(Cell::Count));
-                rows(&row);
-            }
-        },
+    table! {
+        Table name "interfaces" of (_, snapshot):
+            for interfaces in snapshot.sections.traffic.iter().filter_map(|traffic| traffic.interfaces.as_ref()),
+            for others in [(interfaces.others > 0).then_some(Interface { counts: interfaces.other, ..Interface::default() })],
+            for Interface { name, driver, counts, .. } in interfaces.named.iter().chain(&others) =>
+        text optional "interface"  = named(name);
+        text optional "driver"     = named(driver);
+        count         "rx_packets" = counts.rx_packets;
+        count         "rx_bytes"   = counts.rx_bytes;
+        count         "rx_errors"  = counts.rx_errors;
+        count         "rx_dropped" = counts.rx_dropped;
+        count         "rx_missed"  = counts.rx_missed;
+        count         "tx_packets" = counts.tx_packets;
+        count         "tx_bytes"   = counts.tx_bytes;
+        count         "tx_errors"  = counts.tx_errors;
+        count         "tx_dropped" = counts.tx_dropped;
     },
-    Table {
-        name: "protocols",
-        columns: &[Column::text("counter"), Column::count("count")],
-        rows: |_, snapshot, rows| {
-            let Some(traffic) = &snapshot.sections.traffic else {
-                return;
-            };
-            for counter in ProtocolCount::ALL {
-                if let Some(count) = traffic.protocol(counter) {
-                    rows(&[Cell::Text(counter.slug()), Cell::Count(count)]);
-                }
-            }
-        },
+    table! {
+        Table name "protocols" of (_, snapshot):
+            for traffic in snapshot.sections.traffic.iter(),
+            for counter in ProtocolCount::ALL,
+            for count in traffic.protocol(counter).iter() =>
+        text  "counter" = counter.slug();
+        count "count"   = count;
     },
 ];

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use metrics_common::Info;
+use metrics_common::view::{Cell, Table};
 
 use super::row_writer::{Writer, columns};
 use super::source::about;
 use crate::output::Output;
 use netto_questions::figures::plain;
-use netto_questions::table::{Cell, Table};
 use netto_questions::times::Rfc3339;
 
 const CANNOT: &str = "cannot write the rows";
@@ -40,8 +40,8 @@ impl Writer for Csv {
         writeln!(self.output, "{}", names.join(",")).context(CANNOT)
     }
 
-    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()> {
-        for (place, cell) in first.iter().chain(cells).enumerate() {
+    fn row(&mut self, cells: &mut dyn Iterator<Item = &Cell<'_>>) -> anyhow::Result<()> {
+        for (place, cell) in cells.enumerate() {
             if place > 0 {
                 self.output.write_all(b",").context(CANNOT)?;
             }

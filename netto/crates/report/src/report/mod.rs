@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use metrics_common::Snapshot;
 use metrics_common::component::index_of;
 use metrics_common::verdict::Evidence;
+use metrics_common::view::Table;
 
 use self::json::Parts;
 use self::row_writer::Writer;
@@ -28,7 +29,6 @@ use netto_pipeline::compression::gzip;
 use netto_pipeline::profile::Profile;
 use netto_questions::cpus::CpuSet;
 use netto_questions::figures::plain;
-use netto_questions::table::Table;
 use netto_questions::times::{self, Span};
 
 mod csv;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use metrics_common::Info;
+use metrics_common::view::{Cell, Column, Table, Values};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::metadata::KeyValue;
@@ -16,7 +17,6 @@ use parquet::schema::types::Type;
 use super::row_writer::{Writer, columns};
 use super::source::about;
 use crate::output::Output;
-use netto_questions::table::{Cell, Column, Table, Values};
 
 /// Rows of a group: some megabytes in memory.
 const ROWS_IN_GROUP: usize = 1 << 17;
@@ -72,9 +72,11 @@ impl File {
 /// The form of a column.
 fn field(column: &Column) -> parquet::errors::Result<Arc<Type>> {
     let (physical, logical) = match column.values {
-        Values::Count => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Values::Number => (Physical::DOUBLE, None),
-        Values::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Values::Count | Values::Length | Values::CpuTime => {
+            (Physical::INT64, Some(LogicalType::integer(64, false)))
+        }
+        Values::Number | Values::Ratio => (Physical::DOUBLE, None),
+        Values::Text | Values::Title => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         Values::Time => (
             Physical::INT64,
             Some(LogicalType::timestamp(true, TimeUnit::MICROS)),
@@ -104,8 +106,8 @@ impl Writer for File {
         Ok(())
     }
 
-    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()> {
-        self.group.push(first.iter().chain(cells));
+    fn row(&mut self, cells: &mut dyn Iterator<Item = &Cell<'_>>) -> anyhow::Result<()> {
+        self.group.push(cells);
         match self.group.rows {
             ROWS_IN_GROUP => self.end_group(),
             _ => Ok(()),
@@ -147,9 +149,11 @@ impl Group {
     fn of<'a>(columns: impl Iterator<Item = &'a Column>) -> Self {
         let cells = |column: &Column| Cells {
             values: match column.values {
-                Values::Count | Values::Time => Stored::Integers(Vec::new()),
-                Values::Number => Stored::Numbers(Vec::new()),
-                Values::Text => Stored::Texts(Vec::new()),
+                Values::Count | Values::Length | Values::CpuTime | Values::Time => {
+                    Stored::Integers(Vec::new())
+                }
+                Values::Number | Values::Ratio => Stored::Numbers(Vec::new()),
+                Values::Text | Values::Title => Stored::Texts(Vec::new()),
             },
             levels: column.is_optional.then(Vec::new),
         };
@@ -160,7 +164,7 @@ impl Group {
         }
     }
 
-    fn push<'a>(&mut self, cells: impl Iterator<Item = &'a Cell<'a>>) {
+    fn push(&mut self, cells: &mut dyn Iterator<Item = &Cell<'_>>) {
         self.rows += 1;
         for (column, cell) in self.columns.iter_mut().zip(cells) {
             if let Some(levels) = &mut column.levels {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use metrics_common::Info;
-use netto_questions::table::{Cell, Column, Table};
+use metrics_common::view::{Cell, Column, Table};
 
 /// The columns that every table begins with: end and length of the interval.
 const FIRST_COLUMNS: [Column; 2] = [Column::time("time"), Column::count("interval_ns")];
 
 /// The columns of a table.
-pub(super) fn columns(table: &Table) -> impl Iterator<Item = &Column> {
-    FIRST_COLUMNS.iter().chain(table.columns)
+pub(super) fn columns(table: &Table) -> impl Iterator<Item = &'static Column> {
+    FIRST_COLUMNS.iter().chain(table.in_file())
 }
 
 /// Takes the rows of one table.
@@ -19,7 +19,7 @@ pub(super) trait Writer {
     fn describe(&mut self, info: &Arc<Info>) -> anyhow::Result<()>;
 
     /// Writes a row: the first columns of every table, and the table's own.
-    fn row(&mut self, first: &[Cell<'_>], cells: &[Cell<'_>]) -> anyhow::Result<()>;
+    fn row(&mut self, cells: &mut dyn Iterator<Item = &Cell<'_>>) -> anyhow::Result<()>;
 
     /// Completes the file.
     fn finish(self: Box<Self>) -> anyhow::Result<()>;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use jiff::civil::Date;
 use metrics_common::log::step_number;
+use metrics_common::view::{Cell, Table, Values};
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
-use netto_questions::table::{Cell, Table, Values};
 use netto_questions::times;
 
 use super::Format;
@@ -281,7 +281,7 @@ impl Rows<'_> {
                     None => true,
                 };
                 if failed.is_ok() && is_wanted {
-                    failed = writer.row(&first, cells);
+                    failed = writer.row(&mut first.iter().chain(table.cells_in_file(cells)));
                 }
             });
             failed?;

@@ -1,11 +1,12 @@
 //! The content of `netto top` as plain values, computed from snapshots and keys. Pure: no terminal,
 //! no clock, no connection.
 
+use metrics_common::snapshot::ratio;
 use metrics_common::verdict::{self, Courses, Figures, Level, Verdict};
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 
 use netto_questions::api::Breakdown;
-use netto_questions::line::{Line, Value, ratio, rgb};
+use netto_questions::line::{Line, Value, rgb};
 use netto_questions::window::Window;
 
 /// The component whose parts are shown first.
@@ -438,15 +439,8 @@ impl View<'_> {
         let Some(ns) = self.sum.total_ns(row) else {
             return Err("not measured in this interval".to_owned());
         };
-        let capacity_ns = self.sum.capacity_ns();
         let interval_ns = confidence::of_component(self.info, self.sum, row);
-        Ok(Value {
-            ns,
-            cpus: ratio(ns, self.sum.interval_ns),
-            ratio: ratio(ns, capacity_ns),
-            interval_ratio: interval_ns
-                .map(|(low, high)| (ratio(low, capacity_ns), ratio(high, capacity_ns))),
-        })
+        Ok(Value::of(self.sum, ns, interval_ns))
     }
 
     fn parts_of(&self, slug: &str) -> impl Iterator<Item = usize> {
@@ -458,13 +452,10 @@ impl View<'_> {
     fn parts(&self, slug: &str) -> Vec<Line> {
         let line = |row: usize| {
             let component = &self.info.components[row];
+            let (slug, color) = (&component.slug, rgb(&component.color));
             Line {
-                key: component.slug.clone(),
-                label: component.label.clone(),
-                color: rgb(&component.color),
-                value: self.value(row),
-                has_parts: self.parts_of(&component.slug).next().is_some(),
-                is_chosen: false,
+                has_parts: self.parts_of(slug).next().is_some(),
+                ..Line::new(slug, &component.label, color, self.value(row))
             }
         };
         self.parts_of(slug).map(line).collect()
@@ -478,18 +469,13 @@ impl View<'_> {
             return Vec::new();
         };
         let color = rgb(&self.info.components[row].color);
-        let line = |(cpu, &ns): (&u32, &u64)| Line {
-            key: cpu.to_string(),
-            label: format!("CPU {cpu}"),
-            color,
-            value: Ok(Value {
-                ns,
-                cpus: ratio(ns, self.sum.interval_ns),
-                ratio: ratio(ns, self.sum.interval_ns),
-                interval_ratio: None,
-            }),
-            has_parts: false,
-            is_chosen: false,
+        let line = |(cpu, &ns): (&u32, &u64)| {
+            let of_cpu = ratio(ns, self.sum.interval_ns);
+            let value = Value {
+                ratio: of_cpu,
+                ..Value::of(self.sum, ns, None)
+            };
+            Line::new(cpu, format!("CPU {cpu}"), color, Ok(value))
         };
         self.sum.cpus.iter().zip(values).map(line).collect()
     }
