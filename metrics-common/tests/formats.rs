@@ -120,9 +120,9 @@ prop_compose! {
             cpu_ns: row(id as usize),
             variance_ns_ms: power.map(|_| seed),
             causes: (seed % 2 != 0).then(|| {
-                let mut causes = Causes::new(seed);
-                causes.add(&Owner { id, cgroup: "/ü".into(), ..Owner::single(OwnerKind::Cgroup) }, id);
-                causes.add(&Owner::single(OwnerKind::Unknown), seed);
+                let mut causes = Causes::default();
+                causes.add(&Owner { id, cgroup: "/ü".into(), ..Owner::single(OwnerKind::Cgroup) }, id, power.map(|_| seed));
+                causes.add(&Owner::single(OwnerKind::Unknown), seed, None);
                 causes
             }),
         };

@@ -421,9 +421,9 @@ mod tests {
     }
 
     fn caused(mut own: Program, by: &[(OwnerKind, u64)]) -> Program {
-        let mut causes = Causes::new(1);
+        let mut causes = Causes::default();
         by.iter()
-            .for_each(|(kind, ns)| causes.add(&Owner::single(*kind), *ns));
+            .for_each(|(kind, ns)| causes.add(&Owner::single(*kind), *ns, Some(*ns)));
         own.causes = Some(causes);
         own
     }

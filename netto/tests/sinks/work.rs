@@ -162,9 +162,9 @@ pub fn programs() -> Programs {
         samples: 3,
         ..About::default()
     };
-    let mut causes = Causes::new(3_000_000);
-    causes.add(&Owner::single(OwnerKind::Nobody), 1);
-    causes.add(&Owner::single(OwnerKind::Unknown), 2);
+    let mut causes = Causes::default();
+    causes.add(&Owner::single(OwnerKind::Nobody), 1, Some(1));
+    causes.add(&Owner::single(OwnerKind::Unknown), 2, None);
     Programs {
         programs: vec![Program {
             about,

@@ -19,17 +19,31 @@ pub const MOST_CAUSES: usize = 8;
 pub struct Causes {
     /// Each owner once.
     owners: Vec<Weight>,
-    /// The sum over intervals of the program's time, nanoseconds, times the time for which one
-    /// independent sample of a cause stands, milliseconds; see [`crate::OwnerBasis::cause_ns_ms`].
-    /// `None` in what an older netto has written, and in a sum that contains it.
-    #[serde(default)]
-    sample_ns_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Weight {
     owner: Owner,
     ns: u64,
+    /// The sum over CPUs and intervals of that time × the time for which one independent sample stands
+    /// there, nanoseconds × milliseconds; see [`crate::OwnerBasis::cause_ns_ms`]. `None` in what an older
+    /// netto has written, and in a sum that contains it.
+    #[serde(default)]
+    sample_ns_ms: Option<u64>,
+}
+
+impl Weight {
+    fn add(&mut self, ns: u64, sample_ns_ms: Option<u64>) {
+        self.ns = self.ns.saturating_add(ns);
+        self.sample_ns_ms =
+            (self.sample_ns_ms.zip(sample_ns_ms)).map(|(sum, more)| sum.saturating_add(more));
+    }
+
+    /// The figure of so much of the program's time.
+    fn figure(&self, ns: u64) -> Option<Figure> {
+        let weight_ns = self.sample_ns_ms? as f64 * NS_PER_MS / self.ns.max(1) as f64;
+        Some(Figure::weighted(ns as f64, weight_ns))
+    }
 }
 
 /// A program's CPU time for an owner.
@@ -44,24 +58,18 @@ pub struct Cause<'a> {
 }
 
 impl Causes {
-    /// Nothing yet, of a time with this [`Causes::sample_ns_ms`].
-    pub fn new(sample_ns_ms: u64) -> Causes {
-        Causes {
-            owners: Vec::new(),
-            sample_ns_ms: Some(sample_ns_ms),
-        }
-    }
-
-    /// Adds time for an owner, of whom more may be known than before.
-    pub fn add(&mut self, owner: &Owner, ns: u64) {
-        match self.owners.iter_mut().find(|own| own.owner.is(owner)) {
-            Some(own) => {
-                own.ns = own.ns.saturating_add(ns);
-                own.owner.clone_from(owner);
+    /// Adds time for an owner, of whom more may be known than before, and that time × the time for which
+    /// one independent sample stands, nanoseconds × milliseconds.
+    pub fn add(&mut self, owner: &Owner, ns: u64, sample_ns_ms: Option<u64>) {
+        match self.owners.iter_mut().find(|known| known.owner.is(owner)) {
+            Some(known) => {
+                known.add(ns, sample_ns_ms);
+                known.owner.clone_from(owner);
             }
             None => self.owners.push(Weight {
                 owner: owner.clone(),
                 ns,
+                sample_ns_ms,
             }),
         }
     }
@@ -75,25 +83,23 @@ impl Causes {
         // Single kinds are few.
         let rank = |own: &Weight| (!own.owner.kind.is_single(), std::cmp::Reverse(own.ns));
         sort_by_key(&mut self.owners, rank);
-        let rest = self.owners.split_off(MOST_CAUSES - 1);
-        let rest_ns = rest.iter().map(|own| own.ns);
-        let rest_ns = rest_ns.fold(0, u64::saturating_add);
-        self.add(&Owner::single(OwnerKind::Other), rest_ns);
+        let other = Owner::single(OwnerKind::Other);
+        for rest in self.owners.split_off(MOST_CAUSES - 1) {
+            self.add(&other, rest.ns, rest.sample_ns_ms);
+        }
     }
 
     /// Adds those of a later interval.
     pub(super) fn add_later(&mut self, later: &Causes) {
         for more in &later.owners {
-            self.add(&more.owner, more.ns);
+            self.add(&more.owner, more.ns, more.sample_ns_ms);
         }
         self.keep_largest();
-        self.sample_ns_ms =
-            (self.sample_ns_ms.zip(later.sample_ns_ms)).map(|(sum, more)| sum.saturating_add(more));
     }
 
     /// Time of an interval without owners.
     pub(super) fn add_unknown(&mut self, ns: u64) {
-        self.add(&Owner::single(OwnerKind::Unknown), ns);
+        self.add(&Owner::single(OwnerKind::Unknown), ns, None);
         self.keep_largest();
     }
 
@@ -130,17 +136,16 @@ impl Causes {
             }),
             None => {}
         }
-        let known = causes.iter().filter(|own| !is_unknown(own.owner));
-        let known_ns = known.map(|own| own.ns as f64).sum::<f64>();
-        let Some(ns_ms) = self.sample_ns_ms else {
-            return causes;
+        let figure = |cause: &Cause<'_>| {
+            let weight = self.owners.iter().find(|own| own.owner.is(cause.owner))?;
+            weight.figure(cause.ns)
         };
-        let weight_ns = ns_ms as f64 * NS_PER_MS / total_ns.max(1) as f64;
-        let known = Figure::weighted(known_ns, weight_ns);
-        for own in causes.iter_mut().filter(|own| !is_unknown(own.owner)) {
-            let ns = own.ns as f64;
-            let bounds = Figure::weighted(ns, weight_ns).part_of(&known);
-            own.interval_ns = Some(rounded(bounds, ns));
+        let known = causes.iter().filter(|cause| !is_unknown(cause.owner));
+        let known: Option<Figure> = known.map(figure).sum();
+        for cause in &mut causes {
+            let part = figure(cause).filter(|_| !is_unknown(cause.owner));
+            let bounds = part.zip(known).map(|(part, known)| part.part_of(&known));
+            cause.interval_ns = bounds.map(|bounds| rounded(bounds, cause.ns as f64));
         }
         causes
     }
@@ -169,10 +174,10 @@ mod tests {
 
     #[test]
     fn parts_sum_to_the_programs_time_and_what_is_unknown_is_last() {
-        let mut causes = Causes::new(30);
+        let mut causes = Causes::default();
         causes.add_unknown(500);
-        causes.add(&group(1), 300);
-        causes.add(&group(2), 100);
+        causes.add(&group(1), 300, Some(22));
+        causes.add(&group(2), 100, Some(8));
         let found = causes.of_time(1_000_001);
         let parts: Vec<_> = found.iter().map(|own| (own.owner.id, own.ns)).collect();
         assert_eq!(parts, [(1, 333_334), (2, 111_111), (0, 555_556)]);
@@ -187,9 +192,9 @@ mod tests {
     #[test]
     fn intervals_are_those_of_independent_samples() {
         // A hundred milliseconds, and one sample in a millisecond.
-        let mut causes = Causes::new(100_000_000);
-        causes.add(&group(1), 75);
-        causes.add(&group(2), 25);
+        let mut causes = Causes::default();
+        causes.add(&group(1), 75, Some(75));
+        causes.add(&group(2), 25, Some(25));
         let found = causes.of_time(100_000_000);
         let (low, high) = found[0].interval_ns.unwrap();
         let expected = netto_estimate::proportion::wilson(0.75, 100.0);
@@ -203,16 +208,17 @@ mod tests {
 
     #[test]
     fn a_sum_is_bounded_and_loses_no_time() {
-        let mut sum = Causes::new(0);
+        let mut sum = Causes::default();
         for id in 1..=1_000 {
-            let mut later = Causes::new(1);
-            later.add(&group(id), id);
+            let mut later = Causes::default();
+            later.add(&group(id), id, Some(2 * id));
             later.add_unknown(1);
             sum.add_later(&later);
         }
         assert!(sum.is_bounded());
         assert_eq!(sum.owners.iter().map(|own| own.ns).sum::<u64>(), 501_500);
-        assert_eq!(sum.sample_ns_ms, Some(1_000));
+        let known = sum.owners.iter().filter_map(|own| own.sample_ns_ms);
+        assert_eq!(known.sum::<u64>(), 1_001_000);
         let largest = sum.of_time(501_500);
         assert!(largest.iter().any(|own| own.owner.id == 1_000));
         assert!(largest.iter().any(|own| own.owner.kind == OwnerKind::Other));

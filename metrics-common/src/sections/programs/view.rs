@@ -97,16 +97,16 @@ mod tests {
 
     #[test]
     fn owners_have_their_part_of_the_programs_time_and_what_is_unknown_is_said() {
-        let mut causes = Causes::new(100_000_000);
+        let mut causes = Causes::default();
         for id in 1..=5 {
             let group = Owner {
                 id,
                 cgroup: format!("/<{id}>"),
                 ..Owner::single(OwnerKind::Cgroup)
             };
-            causes.add(&group, id * 10);
+            causes.add(&group, id * 10, Some(id * 10));
         }
-        causes.add(&Owner::single(OwnerKind::Unknown), 50);
+        causes.add(&Owner::single(OwnerKind::Unknown), 50, None);
         let own = Program {
             cpu_ns: vec![100_000_000, 100_000_000],
             causes: Some(causes),

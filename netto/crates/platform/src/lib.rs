@@ -169,16 +169,20 @@ pub struct TakenThere {
 }
 
 /// Samples in a BPF program that worked for an owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProgramCause {
     /// The program's number.
     pub program: u32,
     /// Row of the event.
     pub event: usize,
+    /// Number of the CPU.
+    pub cpu: usize,
     /// Whose packets they were.
     pub owner: Owner,
     /// How many, those taken in addition included.
     pub samples: u32,
+    /// For how long one independent sample of the event stands there, milliseconds.
+    pub sample_ms: f64,
 }
 
 /// The end of an interval.

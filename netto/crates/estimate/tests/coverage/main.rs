@@ -10,6 +10,7 @@ mod host;
 mod lengths;
 mod owners;
 mod packets;
+mod programs;
 mod random;
 mod samples;
 mod trial;
@@ -67,6 +68,12 @@ fn conversations() {
 #[test]
 fn times_of_conversations() {
     let trials = hosts(8).flat_map(|host| flows::flows(&host, 40, 100));
+    hold(trials.collect(), true);
+}
+
+#[test]
+fn owners_of_a_program() {
+    let trials = hosts(8).flat_map(|host| programs::owners(&host, 40, 100));
     hold(trials.collect(), true);
 }
 
@@ -173,6 +180,13 @@ mod whole {
     #[ignore = "minutes"]
     fn times_of_conversations() {
         let trials = hosts(8).flat_map(|host| flows::flows(&host, 60, RUNS));
+        print(trials.collect(), true);
+    }
+
+    #[test]
+    #[ignore = "minutes"]
+    fn owners_of_a_program() {
+        let trials = hosts(8).flat_map(|host| programs::owners(&host, 60, RUNS));
         print(trials.collect(), true);
     }
 

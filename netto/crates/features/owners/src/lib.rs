@@ -59,6 +59,8 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// Its probes. Most sockets are met in the softirq that receives.
+const NS_PER_MS: f64 = 1e6;
+
 const GROUP: ProbeGroup = ProbeGroup {
     name: "owners",
     label: "owners of softirqs",
@@ -79,8 +81,8 @@ struct WhoseCost {
     register: OwnerTable,
     division: Division,
     flows: FlowSamples,
-    /// Samples in BPF programs, by program, event and cause.
-    programs: FxHashMap<(u32, usize, u32), u32>,
+    /// Samples in BPF programs, by program, event, CPU and cause.
+    programs: FxHashMap<(u32, usize, usize, u32), u32>,
     ranking: Ranking,
     portions: Vec<Portion>,
     /// The cause of each sample, while a profile is recorded.
@@ -183,7 +185,7 @@ impl WhoseCost {
             if let Some(program) = sample.program
                 && cause != UNKNOWN
             {
-                let place = (program, sample.event, cause);
+                let place = (program, sample.event, sample.cpu, cause);
                 *self.programs.entry(place).or_default() += 1;
             }
             let payer = if interrupts(sample.event) {
@@ -308,11 +310,13 @@ impl WhoseCost {
     fn program_causes(&mut self, now_ns: u64) -> Vec<ProgramCause> {
         let (register, resolver) = (&self.register, &mut self.resolver);
         let counted = self.programs.drain();
-        let cause = counted.map(|((program, event, cause), samples)| ProgramCause {
+        let cause = counted.map(|((program, event, cpu, cause), samples)| ProgramCause {
             program,
             event,
+            cpu,
             owner: resolver.owner(register.who(cause), register, now_ns),
             samples,
+            sample_ms: self.division.sample_ns(event, cpu) / NS_PER_MS,
         });
         cause.collect()
     }
@@ -450,14 +454,14 @@ impl Instrument for WhoseCost {
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
-        if platform.programs.is_some() {
-            platform.program_causes = Some(self.program_causes(now_ns));
-        }
         self.portions.clear();
         let portions = &mut self.portions;
         let basis = self
             .division
             .divide(cost, cpus, |portion| portions.push(portion));
+        if platform.programs.is_some() {
+            platform.program_causes = Some(self.program_causes(now_ns));
+        }
         let mut flows = Vec::new();
         if platform.readers.records.tell_ends() {
             let sample_ns = |event, cpu| self.division.sample_ns(event, cpu);

@@ -32,13 +32,14 @@ const PERIOD_NS: u64 = 1_000_000;
 const KNOWN_MS: u64 = 4;
 
 /// Whose packets a component was for.
-fn causes_of(owners: &Owners, component: usize, time_ns: u64) -> Causes {
-    let mut causes = Causes::new(KNOWN_MS * time_ns);
+fn causes_of(owners: &Owners, component: usize) -> Causes {
+    let mut causes = Causes::default();
     for own in &owners.caused {
         if own.component as usize == component
             && let Some(owner) = owners.owners.get(own.owner as usize)
         {
-            causes.add(owner, own.cpu_ns.iter().sum());
+            let ns = own.cpu_ns.iter().sum();
+            causes.add(owner, ns, Some(KNOWN_MS * ns));
         }
     }
     causes.keep_largest();
@@ -87,7 +88,7 @@ pub(crate) fn generator() -> Generator {
             };
             let owners = sections.owners.as_ref();
             Some(Program {
-                causes: owners.map(|owners| causes_of(owners, component, cpu_ns.iter().sum())),
+                causes: owners.map(|owners| causes_of(owners, component)),
                 about,
                 // As if samples were taken 250 times a second.
                 variance_ns_ms: Some(4 * cpu_ns.iter().sum::<u64>()),

@@ -4,7 +4,7 @@
 use metrics_common::component::{children, index_of};
 use metrics_common::confidence;
 use metrics_common::sections::{About, Causes, Packets, Program, Programs};
-use metrics_common::{Cost, Owners, Sections, Traffic};
+use metrics_common::{Cost, Sections, Traffic};
 use netto_analysis::pace;
 use netto_analysis::programs::{InProgram, ProgramSamples};
 use netto_feature::instruments::{Feature, Instrument};
@@ -13,7 +13,7 @@ use netto_platform::programs::Programs as Loaded;
 use netto_platform::{Platform, ProgramCause, Tick};
 use rustc_hash::FxHashMap;
 
-use self::analysis::causes::Evidence;
+use self::analysis::causes::{Evidence, Place};
 use self::analysis::division::{Division, Event, OTHERS};
 use self::analysis::packets::packets_of;
 use self::analysis::slots::Slots;
@@ -63,8 +63,9 @@ struct ProgramCost {
     slots: Slots<Shown>,
     division: Division,
     evidence: Evidence,
-    /// Of the interval, the time of each slot in each event, nanoseconds.
+    /// Of the interval, the time of each slot in each event, nanoseconds, and where it was.
     times: FxHashMap<(usize, usize), u64>,
+    portions: Vec<(Place, u64)>,
     search: Search,
     run_counts: RunCounts,
 }
@@ -84,6 +85,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         division: Division::default(),
         evidence: Evidence::default(),
         times: FxHashMap::default(),
+        portions: Vec::new(),
         search: Search::new(platform.roots.clone()),
         run_counts: RunCounts::open(&platform.roots),
     }))
@@ -146,6 +148,8 @@ impl ProgramCost {
                     Some(program) => {
                         program.cpu_ns[column] += ns;
                         *self.times.entry((slot, event)).or_default() += ns;
+                        let cpu = Some(cpu.number);
+                        self.portions.push((Place { slot, event, cpu }, ns));
                     }
                     None => section.other_cpu_ns[column] += ns,
                 }
@@ -154,31 +158,21 @@ impl ProgramCost {
     }
 
     /// Divides the programs' times among owners, by samples of the interval whose owner is known.
-    fn find_causes(
-        &mut self,
-        known: Vec<(usize, ProgramCause)>,
-        owners: Option<&Owners>,
-        section: &mut Programs,
-    ) {
-        for (slot, own) in known {
-            self.evidence.add(slot, own.event, own.owner, own.samples);
+    fn find_causes(&mut self, known: Vec<(usize, ProgramCause)>, section: &mut Programs) {
+        for (slot, known) in known {
+            let place = Place {
+                slot,
+                event: known.event,
+                cpu: Some(known.cpu),
+            };
+            self.evidence
+                .add(place, &known.owner, known.samples, known.sample_ms);
         }
-        let sample_ms = |event: usize| -> f64 {
-            let mut bases = owners.iter().flat_map(|owners| &owners.basis);
-            let basis = bases.find(|basis| basis.component as usize == event);
-            let ns_ms = basis.and_then(|basis| Some((basis.cause_ns_ms?, basis.total_ns())));
-            ns_ms.map_or(0.0, |(ns_ms, ns)| ns_ms as f64 / ns.max(1) as f64)
-        };
         for (slot, program) in section.programs.iter_mut().enumerate() {
-            let of_event = |event: usize| self.times.get(&(slot, event)).copied().unwrap_or(0);
-            let ns_ms = self.events.iter();
-            let ns_ms = ns_ms.map(|event| of_event(*event) as f64 * sample_ms(*event));
-            let mut causes = Causes::new(ns_ms.sum::<f64>() as u64);
-            for &event in &self.events {
-                match of_event(event) {
-                    0 => {}
-                    ns => self.evidence.divide(slot, event, ns, &mut causes),
-                }
+            let mut causes = Causes::default();
+            let portions = self.portions.iter();
+            for (place, ns) in portions.filter(|(place, _)| place.slot == slot) {
+                self.evidence.divide(*place, *ns, &mut causes);
             }
             causes.keep_largest();
             program.causes = Some(causes);
@@ -273,6 +267,7 @@ impl Instrument for ProgramCost {
             self.evidence.forget(slot);
         }
         self.times.clear();
+        self.portions.clear();
         self.evidence.begin(tick.interval_ns);
         loaded.samples.sort();
         let samples = loaded.samples.in_programs().iter();
@@ -335,7 +330,7 @@ impl Instrument for ProgramCost {
             program.variance_ns_ms = Some((variance / NS_PER_MS).ceil() as u64);
         }
         if let Some(known) = known {
-            self.find_causes(known, sections.owners.as_ref(), &mut section);
+            self.find_causes(known, &mut section);
         }
         self.follow(now_ns, sections.traffic.as_ref(), &mut section);
         // Empty slots.

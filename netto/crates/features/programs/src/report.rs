@@ -40,9 +40,9 @@ mod tests {
             hook: "xdp".to_owned(),
             target: "eth0\x1b".to_owned(),
         };
-        let mut causes = Causes::new(100_000_000);
-        causes.add(&Owner::single(OwnerKind::Nobody), 3);
-        causes.add(&Owner::single(OwnerKind::Unknown), 1);
+        let mut causes = Causes::default();
+        causes.add(&Owner::single(OwnerKind::Nobody), 3, Some(3));
+        causes.add(&Owner::single(OwnerKind::Unknown), 1, None);
         let mut snapshot = Snapshot {
             interval_ns: 1_000_000_000,
             cpus: vec![0, 1],
