@@ -125,7 +125,7 @@ mod tests {
         let text = said(&info, &snapshot, Basis::Host);
         assert_eq!(text.as_deref(), Some("2.1–4.3 %"));
         let text = said(&info, &snapshot, Basis::Milliseconds);
-        assert_eq!(text.as_deref(), Some("41.4–86.2 ms/s"));
+        assert_eq!(text.as_deref(), Some("41.4–86.6 ms/s"));
         // With no stacks, the upper bound is about four.
         fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);

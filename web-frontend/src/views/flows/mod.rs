@@ -271,7 +271,7 @@ mod tests {
         (flows.rx_softirq_ns, flows.other_cpu_ns) = (None, None);
         snapshot.sections.flows = Some(flows);
         let html = of(&snapshot);
-        assert!(html.contains("<td>20</td><td>185.9</td></tr>"), "{html}");
+        assert!(html.contains("<td>20</td><td>297.0</td></tr>"), "{html}");
         assert!(!html.contains("RX softirq"), "{html}");
     }
 }

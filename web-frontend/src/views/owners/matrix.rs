@@ -126,7 +126,7 @@ mod tests {
         );
         assert_eq!((cell(0, 2).text.as_str(), cell(0, 2).level), ("30.0", 1));
         // 90 samples of causes and as many of payers, of 94 ms: 50 are 43–63 % of them.
-        assert_eq!(cell(0, 1).interval, "95 % interval: 80.1–119.2 ms/s");
+        assert_eq!(cell(0, 1).interval, "95 % interval: 80.4–119.0 ms/s");
         assert_eq!(cell(1, 2).interval, "", "no pair");
         assert_eq!(matrix.cells[0][0], None, "its own");
         assert_eq!(

@@ -13,6 +13,7 @@ mod packets;
 mod programs;
 mod random;
 mod samples;
+mod time;
 mod trial;
 mod windows;
 
@@ -112,87 +113,49 @@ mod whole {
         hold(trials, failed_before);
     }
 
-    #[test]
-    #[ignore = "minutes"]
-    fn counts_in_windows() {
-        let trials = [1, 4, 8, 16, 60].map(|windows| windows::counts(windows, RUNS));
-        print(trials.into_iter().flatten().collect(), true);
+    macro_rules! whole {
+        ($($name:ident, $failed_before:literal: $trials:expr;)*) => { $(
+            #[test]
+            #[ignore = "minutes: two thousand runs of each scene"]
+            fn $name() {
+                print($trials, $failed_before);
+            }
+        )* };
     }
 
-    #[test]
-    #[ignore = "minutes"]
-    fn days_sums() {
+    whole! {
+        counts_in_windows, true: {
+            let trials = [1, 4, 8, 16, 60].map(|windows| windows::counts(windows, RUNS));
+            trials.into_iter().flatten().collect()
+        };
         // Ten minutes have all that a day has: what intervals share is most of their error.
-        print(lengths::lengths("day's sum", 1_200, RUNS), true);
+        days_sums, true: lengths::lengths("day's sum", 1_200, RUNS);
+        parts_sums_of_parts_and_programs, true: hosts(64).flat_map(parts).collect();
+        owners_as_causes_and_payers_and_their_pairs, true: hosts(8).flat_map(of_owners).collect();
+        components_by_samples_their_power_and_means_over_hosts, true:
+            hosts(8).flat_map(|host| samples::sampled(&host, 20, RUNS)).collect();
+        softirqs_that_are_counted, true: lengths::lengths("counted softirqs", 120, RUNS);
+        corrections, true: lengths::corrections(RUNS);
+        conversations, true: packets::conversations(RUNS);
+        times_of_conversations, true:
+            hosts(8).flat_map(|host| flows::flows(&host, 60, RUNS)).collect();
+        owners_of_a_program, true:
+            hosts(8).flat_map(|host| programs::owners(&host, 60, RUNS)).collect();
+        differences_of_two_logs, false: differences::differences(600, RUNS);
     }
 
-    #[test]
-    #[ignore = "minutes"]
-    fn parts_sums_of_parts_and_programs() {
-        let of_host = |host: host::Host| {
-            let spans = if host.cpus.len() > 8 { 2 } else { 3 };
-            let spans = [1, 20, 120].into_iter().take(spans);
-            let trials = spans.flat_map(|intervals| samples::parts(&host, intervals, RUNS));
-            trials.collect::<Vec<Trial>>()
+    fn parts(host: host::Host) -> Vec<Trial> {
+        let spans = if host.cpus.len() > 8 { 2 } else { 3 };
+        let spans = [1, 20, 120].into_iter().take(spans);
+        let trials = spans.flat_map(|intervals| samples::parts(&host, intervals, RUNS));
+        trials.collect()
+    }
+
+    fn of_owners(mut host: host::Host) -> Vec<Trial> {
+        let of_burst = |burst| {
+            host.burst = burst;
+            owners::owners(&host, 60, RUNS)
         };
-        print(hosts(64).flat_map(of_host).collect(), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn owners_as_causes_and_payers_and_their_pairs() {
-        let of_host = |mut host: host::Host| {
-            let of_burst = |burst| {
-                host.burst = burst;
-                owners::owners(&host, 60, RUNS)
-            };
-            [1.0, 4.0].map(of_burst).into_iter().flatten()
-        };
-        print(hosts(8).flat_map(of_host).collect(), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn components_by_samples_their_power_and_means_over_hosts() {
-        let trials = hosts(8).flat_map(|host| samples::sampled(&host, 20, RUNS));
-        print(trials.collect(), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn softirqs_that_are_counted() {
-        print(lengths::lengths("counted softirqs", 120, RUNS), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn corrections() {
-        print(lengths::corrections(RUNS), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn conversations() {
-        print(packets::conversations(RUNS), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn times_of_conversations() {
-        let trials = hosts(8).flat_map(|host| flows::flows(&host, 60, RUNS));
-        print(trials.collect(), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn owners_of_a_program() {
-        let trials = hosts(8).flat_map(|host| programs::owners(&host, 60, RUNS));
-        print(trials.collect(), true);
-    }
-
-    #[test]
-    #[ignore = "minutes"]
-    fn differences_of_two_logs() {
-        print(differences::differences(600, RUNS), false);
+        [1.0, 4.0].map(of_burst).into_iter().flatten().collect()
     }
 }

@@ -1,7 +1,5 @@
 //! How long the variances of owners' figures take, by name: an interval with 50 owners, in each of two events.
 
-#![allow(missing_docs)]
-
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
