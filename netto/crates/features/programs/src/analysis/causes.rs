@@ -7,8 +7,9 @@ use metrics_common::{Owner, OwnerKind};
 use netto_analysis::fading::fade;
 use rustc_hash::FxHashMap;
 
-/// Most owners kept of a program and event on a CPU; above that, the lightest are forgotten.
-const MOST: usize = 64;
+/// Most owners kept of a program and event on a CPU, and of all CPUs; above that, the lightest are forgotten. A
+/// host of 128 CPUs has as many pools of each program.
+const MOST: usize = 16;
 
 type Weights = Vec<(Owner, f64)>;
 
@@ -70,8 +71,13 @@ impl Evidence {
     pub(crate) fn add(&mut self, place: Place, owner: &Owner, samples: u32, sample_ms: f64) {
         for cpu in [place.cpu, None] {
             let pool = self.pools.entry(Place { cpu, ..place }).or_default();
+            // Of all CPUs, that of the least sampled one.
+            pool.sample_ms = if pool.now.is_empty() {
+                sample_ms
+            } else {
+                pool.sample_ms.max(sample_ms)
+            };
             add(&mut pool.now, owner.clone(), f64::from(samples));
-            pool.sample_ms = sample_ms;
         }
     }
 
@@ -173,10 +179,35 @@ mod tests {
                 ..Program::default()
             };
             let causes = program.causes().into_iter();
-            causes.map(|own| (own.owner.id, own.ns)).collect::<Vec<_>>()
+            causes
+                .map(|cause| (cause.owner.id, cause.ns))
+                .collect::<Vec<_>>()
         };
         assert_eq!((ids(0), ids(1)), (vec![(1, 100)], vec![(2, 100)]));
         assert_eq!(ids(2), [(2, 99), (1, 1)]);
+    }
+
+    #[test]
+    fn the_interval_of_a_part_is_that_of_so_many_samples_of_the_time() {
+        let mut evidence = Evidence::default();
+        evidence.add(place(0, EVENT), &group(1), 3, 10.0);
+        evidence.add(place(0, EVENT), &group(2), 1, 10.0);
+        let mut causes = Causes::default();
+        // A hundred independent samples, each of which stands for ten milliseconds.
+        evidence.divide(place(0, EVENT), SECOND_NS, &mut causes);
+        let program = Program {
+            cpu_ns: vec![SECOND_NS],
+            causes: Some(causes),
+            ..Program::default()
+        };
+        let cause = program.causes()[0];
+        let (low, high) = cause.interval_ns.unwrap();
+        let (least, most) = netto_estimate::proportion::wilson(0.75, 100.0);
+        assert_eq!(cause.ns, SECOND_NS / 4 * 3);
+        for (bound, ratio) in [(low, least), (high, most)] {
+            let ratio_found = bound as f64 / SECOND_NS as f64;
+            assert!((ratio_found - ratio).abs() < 1e-6, "{ratio_found} {ratio}");
+        }
     }
 
     #[test]
