@@ -69,13 +69,24 @@ pub const UNSEEN_OF_SOFTIRQS: f64 = 0.18;
 pub const IN_STEP: f64 = 0.5;
 
 /// Nanoseconds of a millisecond.
-pub(crate) const NS_PER_MS: f64 = 1e6;
+pub const NS_PER_MS: f64 = 1e6;
 
-/// Time with so many nanoseconds × milliseconds; see [`crate::Cost::sample_ns_ms`].
+/// A variance, square nanoseconds, in the unit of sections: nanoseconds × milliseconds. A small one is at least
+/// one, because small errors add up.
+pub fn ns_ms(variance: f64) -> u64 {
+    (variance / NS_PER_MS).ceil() as u64
+}
+
+/// The variance, square nanoseconds, of so many nanoseconds × milliseconds.
+pub fn variance(ns_ms: u64) -> f64 {
+    ns_ms as f64 * NS_PER_MS
+}
+
+/// Time with a variance in the unit of sections; see [`crate::Cost::sample_ns_ms`].
 pub(crate) fn figure(ns: f64, ns_ms: u64) -> Figure {
     Figure {
         value: ns,
-        variance: ns_ms as f64 * NS_PER_MS,
+        variance: variance(ns_ms),
         ..Figure::default()
     }
 }
@@ -113,16 +124,12 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
         KindName::Sampled | KindName::Remainder => {
             let whole = row_of(info, described.parent.as_deref()?)?;
             if let Some(received) = received(info, sums, whole) {
-                let whole = Figure {
-                    value: sums.total_ns(whole)? as f64,
-                    ..received
-                };
-                let of_whole = ratio(own_ns, whole.value as u64) * whole.deviation();
-                let own = Figure {
-                    shared: of_whole,
+                let share = ratio(own_ns, sums.total_ns(whole)?);
+                let part = Figure {
+                    shared: share * received.deviation(),
                     ..of_row(component)?
                 };
-                own.part_of(&of_row(row_of(info, described.parent.as_deref()?)?)?)
+                part.part_of(&of_row(whole)?)
             } else if is_sampled(&info.components[whole]) {
                 // What no sample shows is the remainder's.
                 let unseen_ns = match (&described.kind, sums.softirq_correction()) {

@@ -9,7 +9,7 @@ use super::columns::{Columns, Rows};
 use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::component::{self, COMPONENTS};
-use crate::confidence::NS_PER_MS;
+use crate::confidence::variance;
 use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
@@ -153,7 +153,7 @@ impl Cost {
     /// The errors of the RX softirq's time, as far as it was found by the number of softirqs.
     pub fn received(&self) -> Option<Figure> {
         Some(Figure {
-            variance: self.received_ns_ms? as f64 * NS_PER_MS,
+            variance: variance(self.received_ns_ms?),
             shared: self.received_shared_ns? as f64,
             ..Figure::default()
         })

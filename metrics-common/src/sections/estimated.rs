@@ -78,25 +78,20 @@ impl Estimated {
         sum.ns = sum.ns.saturating_add(later.ns);
         sum.counted_ns = sum.counted_ns.saturating_add(later.counted_ns);
         sum.events = sum.events.saturating_add(later.events);
-        sum.variance = match is_first {
-            true => later.variance,
-            false => sum
-                .variance
-                .zip(later.variance)
-                .map(|(sum, more)| sum.and(more)),
+        let both = sum.variance.zip(later.variance);
+        sum.variance = if is_first {
+            later.variance
+        } else {
+            both.map(|(sum, more)| sum.and(more))
         };
     }
 
     pub(super) fn to_wire(own: Option<&Self>) -> Option<Wire> {
-        own.map(|own| {
-            let Variance {
-                events2,
-                freedom: [before, added],
-                weight,
-            } = own.variance.unwrap_or_default();
-            let mut wire = vec![own.ns, own.counted_ns, own.events];
-            if own.variance.is_some() {
-                wire.extend([events2, before, added, weight]);
+        own.map(|estimated| {
+            let mut wire = vec![estimated.ns, estimated.counted_ns, estimated.events];
+            if let Some(variance) = estimated.variance {
+                let [before, added] = variance.freedom;
+                wire.extend([variance.events2, before, added, variance.weight]);
             }
             wire
         })

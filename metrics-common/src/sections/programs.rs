@@ -1,13 +1,12 @@
 //! CPU time of the kernel's BPF programs on the way of packets.
 
-use netto_estimate::Figure;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::columns::Columns;
 use super::owners::{Bounds, Owner};
 use super::recorded::Recorded;
 use super::section::Section;
-use crate::confidence::NS_PER_MS;
+use crate::confidence::figure;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
 use crate::sort::sort_by_key;
@@ -138,12 +137,7 @@ impl Program {
     /// a share of it; `None` without samples.
     pub fn margin_ratio(&self) -> Option<f64> {
         let total_ns = self.total_ns().max(1) as f64;
-        let figure = Figure {
-            value: total_ns,
-            variance: self.variance_ns_ms? as f64 * NS_PER_MS,
-            ..Figure::default()
-        };
-        let (low, high) = figure.interval(0.0);
+        let (low, high) = figure(total_ns, self.variance_ns_ms?).interval(0.0);
         let by_number = (high - low) / 2.0 / total_ns;
         let otherwise = self.about.systematic_ns as f64 / total_ns;
         // Both may be wrong the same way.
@@ -285,7 +279,11 @@ impl Section for Programs {
                 true => self.programs.iter().map(|own| own.causes.clone()).collect(),
                 false => Vec::new(),
             },
-            variances_ns_ms: self.programs.iter().map(|own| own.variance_ns_ms).collect(),
+            variances_ns_ms: self
+                .programs
+                .iter()
+                .map(|program| program.variance_ns_ms)
+                .collect(),
         }
     }
 

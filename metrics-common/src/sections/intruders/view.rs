@@ -36,9 +36,9 @@ fn lines(of_cpu: &Intruders, is_page: bool) -> Vec<Line> {
     let mut lines: Vec<Line> = all.into_iter().map(line).collect();
     let ns = rest
         .iter()
-        .fold(0, |sum: u64, own| sum.saturating_add(own.ns));
+        .fold(0, |sum: u64, intrusion| sum.saturating_add(intrusion.ns));
     if ns > 0 && !is_page {
-        let ratio = rest.iter().map(|own| own.ratio).sum();
+        let ratio = rest.iter().map(|intrusion| intrusion.ratio).sum();
         lines.push(("others".to_owned(), ns, ratio, Default::default()));
     }
     lines
@@ -90,7 +90,10 @@ impl Intruders {
     /// Those of each CPU that has any.
     pub fn by_cpu(&self) -> impl Iterator<Item = (&QuietCpu, Intruders)> {
         let all = self.cpus.iter().take(MOST_CPUS).map(|quiet| {
-            let of_cpu = self.intrusions.iter().filter(|own| own.cpu == quiet.cpu);
+            let of_cpu = self
+                .intrusions
+                .iter()
+                .filter(|intrusion| intrusion.cpu == quiet.cpu);
             let intrusions = of_cpu.cloned().collect();
             let (cpus, origins) = (vec![quiet.clone()], self.origins.clone());
             (
@@ -102,6 +105,6 @@ impl Intruders {
                 },
             )
         });
-        all.filter(|(_, own)| !own.intrusions.is_empty())
+        all.filter(|(_, section)| !section.intrusions.is_empty())
     }
 }

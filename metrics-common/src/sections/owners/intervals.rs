@@ -48,12 +48,13 @@ pub struct Intervals {
 /// Softirq time, of which what owners took from each other is a part; `None` if it is not recorded for how
 /// much time samples stand.
 fn whole(owners: &Owners) -> Option<Figure> {
-    let of_softirqs = |own: &&OwnerBasis| is_softirq(own.component as usize) && own.total_ns() > 0;
-    let bases = owners.basis.iter().filter(of_softirqs);
+    let is_taken =
+        |basis: &&OwnerBasis| is_softirq(basis.component as usize) && basis.total_ns() > 0;
+    let bases = owners.basis.iter().filter(is_taken);
     let of_events: Option<Figure> = bases
-        .map(|own| {
-            let ns_ms = own.cause_ns_ms?.max(own.payer_ns_ms?);
-            Some(figure(own.total_ns() as f64, ns_ms))
+        .map(|basis| {
+            let ns_ms = basis.cause_ns_ms?.max(basis.payer_ns_ms?);
+            Some(figure(basis.total_ns() as f64, ns_ms))
         })
         .sum();
     let taken_ns = owners.taken.iter().map(|taken| taken.ns as f64).sum();

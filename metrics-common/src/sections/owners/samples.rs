@@ -36,11 +36,11 @@ impl From<Samples> for Vec<Wire> {
     fn from(samples: Samples) -> Self {
         use SampledFigure::{Caused, MadeOthersPay, OthersTook, Stalled, Taken};
         let wire = |(figure, ns_ms)| match figure {
-            Caused(own, event) => (0, own, event, ns_ms),
-            MadeOthersPay(own) => (1, own, 0, ns_ms),
-            Stalled(own) => (2, own, 0, ns_ms),
-            OthersTook(own) => (3, own, 0, ns_ms),
-            Taken(own, payer) => (4, own, payer, ns_ms),
+            Caused(owner, event) => (0, owner, event, ns_ms),
+            MadeOthersPay(owner) => (1, owner, 0, ns_ms),
+            Stalled(owner) => (2, owner, 0, ns_ms),
+            OthersTook(owner) => (3, owner, 0, ns_ms),
+            Taken(owner, payer) => (4, owner, payer, ns_ms),
         };
         samples.0.into_iter().map(wire).collect()
     }
@@ -50,13 +50,13 @@ impl From<Samples> for Vec<Wire> {
 impl From<Vec<Wire>> for Samples {
     fn from(wire: Vec<Wire>) -> Self {
         use SampledFigure::{Caused, MadeOthersPay, OthersTook, Stalled, Taken};
-        let figure = |(kind, own, other, ns_ms)| {
+        let figure = |(kind, owner, other, ns_ms)| {
             let figure = match kind {
-                0 => Caused(own, other),
-                1 => MadeOthersPay(own),
-                2 => Stalled(own),
-                3 => OthersTook(own),
-                4 => Taken(own, other),
+                0 => Caused(owner, other),
+                1 => MadeOthersPay(owner),
+                2 => Stalled(owner),
+                3 => OthersTook(owner),
+                4 => Taken(owner, other),
                 _ => return None,
             };
             Some((figure, ns_ms))
@@ -92,11 +92,11 @@ impl Samples {
         use SampledFigure::{Caused, MadeOthersPay, OthersTook, Stalled, Taken};
         let rename = |(figure, ns_ms): &(SampledFigure, u64)| {
             let figure = match *figure {
-                Caused(own, event) => Caused(renamed(own)?, event),
-                MadeOthersPay(own) => MadeOthersPay(renamed(own)?),
-                Stalled(own) => Stalled(renamed(own)?),
-                OthersTook(own) => OthersTook(renamed(own)?),
-                Taken(own, payer) => Taken(renamed(own)?, renamed(payer)?),
+                Caused(owner, event) => Caused(renamed(owner)?, event),
+                MadeOthersPay(owner) => MadeOthersPay(renamed(owner)?),
+                Stalled(owner) => Stalled(renamed(owner)?),
+                OthersTook(owner) => OthersTook(renamed(owner)?),
+                Taken(owner, payer) => Taken(renamed(owner)?, renamed(payer)?),
             };
             Some((figure, *ns_ms))
         };
@@ -113,12 +113,12 @@ impl Owners {
         }
         let place = |owner: u32| places.get(owner as usize).copied();
         let more = later.samples.as_ref().map(|more| more.renamed(place));
-        let own = match self.basis.is_empty() {
-            true => Some(Samples::default()),
-            false => self.samples.take(),
+        let before = if self.basis.is_empty() {
+            Some(Samples::default())
+        } else {
+            self.samples.take()
         };
-        self.samples = own
-            .zip(more)
-            .map(|(own, more)| Samples::of([own.0, more.0].concat()));
+        let both = before.zip(more);
+        self.samples = both.map(|(before, more)| Samples::of([before.0, more.0].concat()));
     }
 }

@@ -6,7 +6,7 @@
 use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
-use crate::confidence::{NS_PER_MS, rounded};
+use crate::confidence::{figure, rounded};
 use crate::sections::owners::{Bounds, Owner, OwnerKind};
 use crate::sort::sort_by_key;
 
@@ -41,8 +41,8 @@ impl Weight {
 
     /// The figure of so much of the program's time.
     fn figure(&self, ns: u64) -> Option<Figure> {
-        let weight_ns = self.sample_ns_ms? as f64 * NS_PER_MS / self.ns.max(1) as f64;
-        Some(Figure::weighted(ns as f64, weight_ns))
+        let found = figure(self.ns.max(1) as f64, self.sample_ns_ms?);
+        Some(Figure::weighted(ns as f64, found.weight()?))
     }
 }
 
@@ -137,7 +137,10 @@ impl Causes {
             None => {}
         }
         let figure = |cause: &Cause<'_>| {
-            let weight = self.owners.iter().find(|own| own.owner.is(cause.owner))?;
+            let weight = self
+                .owners
+                .iter()
+                .find(|weight| weight.owner.is(cause.owner))?;
             weight.figure(cause.ns)
         };
         let known = causes.iter().filter(|cause| !is_unknown(cause.owner));
@@ -217,7 +220,7 @@ mod tests {
         }
         assert!(sum.is_bounded());
         assert_eq!(sum.owners.iter().map(|own| own.ns).sum::<u64>(), 501_500);
-        let known = sum.owners.iter().filter_map(|own| own.sample_ns_ms);
+        let known = sum.owners.iter().filter_map(|weight| weight.sample_ns_ms);
         assert_eq!(known.sum::<u64>(), 1_001_000);
         let largest = sum.of_time(501_500);
         assert!(largest.iter().any(|own| own.owner.id == 1_000));

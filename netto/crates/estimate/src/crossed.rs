@@ -163,20 +163,23 @@ impl<K: Copy + Eq + Hash> Crossed<K> {
     /// Over all CPUs: for how much time one of so many observations of equal weight would stand that tell
     /// as much of a figure. Its variance is this × its time × the others' share.
     pub fn weight(&self, figure: Of<K>) -> f64 {
-        let own = self.figures.get(&figure).copied().unwrap_or_default();
-        let binomial = own.time * (1.0 - own.time / self.whole.max(f64::MIN_POSITIVE));
+        let expected = self.figures.get(&figure).copied().unwrap_or_default();
+        let whole = self.whole.max(f64::MIN_POSITIVE);
+        let binomial = expected.time * (1.0 - expected.time / whole);
         // With the time of all CPUs as given.
-        let apart = own.squares - own.time * own.time / self.whole.max(f64::MIN_POSITIVE);
-        let of_time = self.time_variance / self.whole.max(f64::MIN_POSITIVE) * apart.max(0.0);
-        match binomial > 1e-9 * self.whole {
-            true => (own.variance + of_time) / binomial,
-            false => self.whole_weight(),
+        let between = expected.squares - expected.time * expected.time / whole;
+        let of_time = self.time_variance / whole * between.max(0.0);
+        if binomial > 1e-9 * whole {
+            (expected.variance + of_time) / binomial
+        } else {
+            self.whole_weight()
         }
     }
 
     /// For how much time one observation of the whole stands, on average: of causes, and of payers.
     pub fn whole_weights(&self) -> [f64; 2] {
-        [self.cause_moment, self.payer_moment].map(|own| own / self.whole.max(f64::MIN_POSITIVE))
+        [self.cause_moment, self.payer_moment]
+            .map(|moment| moment / self.whole.max(f64::MIN_POSITIVE))
     }
 
     /// The larger of both.

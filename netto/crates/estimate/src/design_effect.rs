@@ -99,9 +99,10 @@ impl Weights {
     pub fn number(&self) -> f64 {
         let others = self.time - self.covered;
         let by_past = others * (2.0 * self.covered + others) / self.past.number();
-        match self.squares > 0.0 {
-            true => self.time * self.time / (self.squares + by_past),
-            false => 0.0,
+        if self.squares > 0.0 {
+            self.time * self.time / (self.squares + by_past)
+        } else {
+            0.0
         }
     }
 }
@@ -113,25 +114,33 @@ struct Watched {
     last: Mass,
     /// Decayed weight of observations.
     sum: f64,
+}
+
+impl Watched {
+    fn end(&mut self, left: f64) {
+        self.sum = self.sum * left + self.now.sum;
+        self.last = std::mem::take(&mut self.now);
+    }
+}
+
+/// All that is observed on a CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stratum {
+    all: Watched,
     /// Decayed: pairs of windows, and the sum of what the variance of the difference of two shares p is, in
     /// units of p (1 - p), if observations are independent.
     pairs: f64,
     expected: f64,
 }
 
-impl Watched {
+impl Stratum {
     /// Adds the pair of the window that ends and the one before.
     fn compare(&mut self, left: f64) {
-        if self.now.sum > 0.0 && self.last.sum > 0.0 {
-            let [now, last] = [self.now, self.last].map(Mass::number);
+        let Watched { now, last, .. } = self.all;
+        if now.sum > 0.0 && last.sum > 0.0 {
             self.pairs = self.pairs * left + 1.0;
-            self.expected = self.expected * left + 1.0 / now + 1.0 / last;
+            self.expected = self.expected * left + 1.0 / now.number() + 1.0 / last.number();
         }
-    }
-
-    fn end(&mut self, left: f64) {
-        self.sum = self.sum * left + self.now.sum;
-        self.last = std::mem::take(&mut self.now);
     }
 }
 
@@ -147,7 +156,7 @@ struct Excess {
 #[derive(Debug, Clone, Default)]
 pub struct Clusters {
     /// By CPU, and by CPU and owner: what differs between CPUs is no cluster.
-    cpus: FxHashMap<usize, Watched>,
+    cpus: FxHashMap<usize, Stratum>,
     owners: FxHashMap<(usize, u32), Watched>,
     excess: Excess,
 }
@@ -156,7 +165,7 @@ impl Clusters {
     /// Adds an observation of the window on this CPU.
     pub fn add(&mut self, cpu: usize, who: u32, weight: f64) {
         self.owners.entry((cpu, who)).or_default().now.add(weight);
-        self.cpus.entry(cpu).or_default().now.add(weight);
+        self.cpus.entry(cpu).or_default().all.now.add(weight);
     }
 
     /// Ends a window; on a CPU without observations there was none.
@@ -168,27 +177,36 @@ impl Clusters {
             excess,
         } = self;
         (excess.sum, excess.pairs) = (excess.sum * left, excess.pairs * left);
-        cpus.values_mut().for_each(|all| all.compare(left));
-        for ((cpu, _), own) in owners.iter_mut() {
-            let Some(all) = cpus.get(cpu).filter(|all| all.now.sum > 0.0) else {
+        let strata = cpus.values_mut();
+        strata.for_each(|stratum| stratum.compare(left));
+        for ((cpu, _), owner) in owners.iter_mut() {
+            let stratum = cpus.get(cpu).filter(|stratum| stratum.all.now.sum > 0.0);
+            let Some(Stratum {
+                all,
+                pairs,
+                expected,
+            }) = stratum
+            else {
                 continue;
             };
-            let share = (own.sum * left + own.now.sum) / (all.sum * left + all.now.sum);
+            let share = (owner.sum * left + owner.now.sum) / (all.sum * left + all.now.sum);
             let variance = share * (1.0 - share);
             if all.last.sum > 0.0 && variance >= LEAST_VARIANCE {
-                let difference = own.now.sum / all.now.sum - own.last.sum / all.last.sum;
+                let difference = owner.now.sum / all.now.sum - owner.last.sum / all.last.sum;
                 // A ratio of means: a window of one large burst has both more observations and more
                 // variance than it should have by these.
-                excess.sum += difference * difference / variance * all.pairs / all.expected;
+                excess.sum += difference * difference / variance * pairs / expected;
                 excess.pairs += 1.0;
             }
-            own.end(left);
+            owner.end(left);
         }
-        for all in cpus.values_mut().filter(|all| all.now.sum > 0.0) {
-            all.end(left);
+        for Stratum { all, .. } in cpus.values_mut() {
+            if all.now.sum > 0.0 {
+                all.end(left);
+            }
         }
         if owners.len() > MOST {
-            owners.retain(|_, own| own.last.sum > 0.0);
+            owners.retain(|_, owner| owner.last.sum > 0.0);
         }
     }
 
@@ -200,13 +218,13 @@ impl Clusters {
 
     /// Renumbers owners by `renamed`.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
-        for ((cpu, who), own) in std::mem::take(&mut self.owners) {
+        for ((cpu, who), owner) in std::mem::take(&mut self.owners) {
             let known = self.owners.entry((cpu, renamed(who))).or_default();
-            for (known, more) in [(&mut known.now, own.now), (&mut known.last, own.last)] {
+            for (known, more) in [(&mut known.now, owner.now), (&mut known.last, owner.last)] {
                 known.sum += more.sum;
                 known.squares += more.squares;
             }
-            known.sum += own.sum;
+            known.sum += owner.sum;
         }
     }
 }

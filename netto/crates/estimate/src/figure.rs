@@ -46,9 +46,10 @@ impl Figure {
     /// The degrees of freedom of its variance (F. E. Satterthwaite, *An approximate distribution of
     /// estimates of variance components*, Biometrics Bulletin 2, 1946).
     pub fn freedom(&self) -> f64 {
-        match self.square_by_freedom > 0.0 {
-            true => self.variance * self.variance / self.square_by_freedom,
-            false => f64::INFINITY,
+        if self.square_by_freedom > 0.0 {
+            self.variance * self.variance / self.square_by_freedom
+        } else {
+            f64::INFINITY
         }
     }
 

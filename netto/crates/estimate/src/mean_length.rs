@@ -24,6 +24,7 @@ const EXPONENT: f64 = 0.5;
 /// The assumed standard deviation between CPUs of the factor of samples, as a ratio: idle CPUs are
 /// sampled less than others on some kernels.
 const OF_CPUS: f64 = 0.15;
+
 /// The mean length of softirqs of one CPU.
 #[derive(Debug, Clone, Default)]
 pub struct MeanLength {

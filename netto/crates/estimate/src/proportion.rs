@@ -47,13 +47,15 @@ impl Observed {
             let root = slope * slope - square * (half * half - z2 * variance);
             ((slope + root.max(0.0).sqrt()) / square).max(0.0)
         };
-        let low = match value <= made / 2.0 {
-            true => 0.0,
-            false => (value - distance(made, -1.0)).max(0.0),
+        let low = if value <= made / 2.0 {
+            0.0
+        } else {
+            (value - distance(made, -1.0)).max(0.0)
         };
-        let high = match value + missed / 2.0 >= whole {
-            true => whole,
-            false => (value + distance(missed, 1.0)).min(whole),
+        let high = if value + missed / 2.0 >= whole {
+            whole
+        } else {
+            (value + distance(missed, 1.0)).min(whole)
         };
         (low, high)
     }

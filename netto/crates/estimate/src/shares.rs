@@ -18,7 +18,7 @@
 /// having none is then 1 in 3,000.
 const ENOUGH: f64 = 8.0;
 /// Time in which a past sample's weight falls to a third.
-const MEMORY_NS: f64 = 30e9;
+pub const MEMORY_NS: f64 = 30e9;
 /// Weight of the host's shares, in samples of the CPU's own past.
 const HOST_WEIGHT: f64 = 4.0;
 /// Weight below which the past is dropped, in samples: one sample is forgotten after 90 s.
@@ -173,11 +173,11 @@ impl Design {
     }
 
     fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
-        let own = self.row(row);
-        own.time += time_ns * share;
+        let expected = self.row(row);
+        expected.time += time_ns * share;
         // The share of few samples says nothing of those that show something else.
         let others = if has_past { 1.0 - share } else { 1.0 };
-        own.variance += time_ns * worth_ns * share * others;
+        expected.variance += time_ns * worth_ns * share * others;
     }
 
     fn of(&self, row: usize) -> Expected {
@@ -209,9 +209,10 @@ impl Design {
     pub fn weight_ns(&self, row: usize) -> f64 {
         let Expected { time, variance, .. } = self.of(row);
         let binomial = time * (1.0 - time / self.whole_ns.max(1.0));
-        match binomial > 1e-9 * self.whole_ns {
-            true => variance / binomial,
-            false => self.whole_weight_ns(),
+        if binomial > 1e-9 * self.whole_ns {
+            variance / binomial
+        } else {
+            self.whole_weight_ns()
         }
     }
 }

@@ -71,11 +71,12 @@ impl WindowedCounts {
         }
         time_ns += counted_ns;
         let freedom_before = self.pairs * self.pairs / self.pair_squares.max(1.0) * OF_PAIR;
-        let mut freedom = 0.0;
-        match time_ns < LEAST_NS {
-            true => self.waiting = (counts, time_ns),
-            false => freedom = self.learn(&counts, time_ns),
-        }
+        let freedom = if time_ns < LEAST_NS {
+            self.waiting = (counts, time_ns);
+            0.0
+        } else {
+            self.learn(&counts, time_ns)
+        };
         let interval_ns = interval_ns as f64;
         let held_ns = interval_ns * (2.0 * self.held_ns + interval_ns);
         self.held_ns += interval_ns;
@@ -109,14 +110,13 @@ impl WindowedCounts {
         let rate = self.rate();
         // Of independent events, the variance of a count is the count.
         let of_count = |rate: f64| rate / self.window_ns.max(1.0);
-        match self.pairs > 0.0 {
-            true => {
-                let mean = self.rate_sum / self.windows;
-                let known = (self.squares + of_count(mean)) / (self.pairs + 1.0);
-                (known + of_count(rate - mean)).max(0.0)
-            }
+        if self.pairs > 0.0 {
+            let mean = self.rate_sum / self.windows;
+            let known = (self.squares + of_count(mean)) / (self.pairs + 1.0);
+            (known + of_count(rate - mean)).max(0.0)
+        } else {
             // Of a first window only that it may be anything.
-            false => (rate * rate).max(of_count(rate)),
+            (rate * rate).max(of_count(rate))
         }
     }
 

@@ -82,7 +82,7 @@ pub fn of(snapshot: &Snapshot) -> String {
         other_sent_ns = other_sent_ns.map(|ns| ns + own.sampled.sent_ns.unwrap_or(0));
     }
     for own in &flows.prefixes {
-        let [from, to] = [own.source, own.destination].map(|own| own.to_string());
+        let [from, to] = [own.source, own.destination].map(|subnet| subnet.to_string());
         let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
         let what = format!("{protocol}, at least {least} flows");
         other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));

@@ -56,7 +56,9 @@ fn by_traffic(interfaces: &Interfaces) -> Vec<(String, [String; 2], InterfaceCou
     let others = rest.len() as u64 + u64::from(interfaces.others);
     if others > 0 {
         let sum = rest.iter();
-        let sum = sum.fold(interfaces.other, |sum, own| sum.plus(&own.counts));
+        let sum = sum.fold(interfaces.other, |sum, interface| {
+            sum.plus(&interface.counts)
+        });
         rows.push((format!("{others} others"), Default::default(), sum));
     }
     rows
@@ -139,8 +141,8 @@ fn places(drops: &Drops) -> Vec<(&str, &str, u64)> {
         let reason = or(&place.reason, "not given");
         rows.push((reason, or(&place.function, "without a name"), place.packets));
     }
-    let rest = rest.iter().fold(drops.other_packets, |sum, own| {
-        sum.saturating_add(own.packets)
+    let rest = rest.iter().fold(drops.other_packets, |sum, place| {
+        sum.saturating_add(place.packets)
     });
     if rest > 0 {
         rows.push(("others", "", rest));

@@ -10,14 +10,9 @@ use metrics_common::sections::{
 use netto_estimate::Figure;
 use netto_estimate::design_effect::Weights;
 
-use crate::host::{Host, INTERVAL_MS};
+use crate::host::{Host, INTERVAL_MS, NS_PER_MS, WARM, WEIGHTS_MS};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
-
-const WARM: usize = 60;
-const NS_PER_MS: f64 = 1e6;
-/// Half-life of what is known of weights, milliseconds.
-const WEIGHTS_MS: f64 = 10e3;
 
 /// What an interval adds.
 #[derive(Clone, Copy, Default)]

@@ -5,6 +5,11 @@ use crate::random::Random;
 
 /// Length of an interval, milliseconds.
 pub const INTERVAL_MS: f64 = 500.0;
+/// Intervals from which a run learns, before what it publishes begins.
+pub const WARM: usize = 60;
+/// Half-life of what is known of weights, milliseconds.
+pub const WEIGHTS_MS: f64 = 10e3;
+pub const NS_PER_MS: f64 = 1e6;
 
 /// Softirq time of a CPU in an interval, and the samples of it.
 #[derive(Clone, Debug)]
@@ -61,7 +66,7 @@ impl Host {
     /// Expected samples of an interval of the CPU and phase with the fewest.
     pub fn fewest_samples(&self) -> f64 {
         let phases = self.cpus.iter().flatten();
-        let samples = phases.map(|own| own.busy * INTERVAL_MS / 1e3 * own.hz);
+        let samples = phases.map(|phase| phase.busy * INTERVAL_MS / 1e3 * phase.hz);
         samples.fold(f64::INFINITY, f64::min)
     }
 

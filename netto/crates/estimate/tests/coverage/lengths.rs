@@ -154,9 +154,10 @@ pub fn corrections(runs: usize) -> Vec<Trial> {
             let Correction { ratio, error_ratio } = bias.correction().unwrap();
             // The formula of before differs only where the factor is clamped.
             let found: f64 = timed / sampled;
-            let error = match (0.8..=1.6).contains(&found) {
-                true => error_ratio,
-                false => 0.17,
+            let error = if (0.8..=1.6).contains(&found) {
+                error_ratio
+            } else {
+                0.17
             };
             trial.runs.push(Run {
                 value: ratio,

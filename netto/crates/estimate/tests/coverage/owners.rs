@@ -5,14 +5,12 @@ use netto_estimate::crossed::{Crossed, Of, Worth};
 use netto_estimate::design_effect::{Clusters, Mass, Weights};
 
 use crate::before;
-use crate::host::{Host, INTERVAL_MS};
+use crate::host::{Host, INTERVAL_MS, WARM, WEIGHTS_MS};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
 
-const WARM: usize = 60;
-/// Half-life of past samples and of what is known of weights, milliseconds.
+/// Half-life of past samples, milliseconds.
 const PAST_MS: f64 = 5e3;
-const WEIGHTS_MS: f64 = 10e3;
 /// By part of the host: who caused it, and who paid.
 const PAIRS: [(u32, u32); 5] = [(1, 1), (2, 1), (1, 2), (3, 1), (2, 2)];
 

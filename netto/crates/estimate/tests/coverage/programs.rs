@@ -6,14 +6,10 @@ use metrics_common::{Owner, OwnerKind};
 use netto_estimate::Figure;
 use netto_estimate::design_effect::Weights;
 
-use crate::host::{Host, INTERVAL_MS};
+use crate::host::{Host, INTERVAL_MS, NS_PER_MS, WARM, WEIGHTS_MS};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
 
-const WARM: usize = 60;
-const NS_PER_MS: f64 = 1e6;
-/// Half-life of what is known of weights, milliseconds.
-const WEIGHTS_MS: f64 = 10e3;
 /// Time in which a past sample's weight falls to a third, milliseconds.
 const MEMORY_MS: f64 = 30e3;
 
@@ -27,7 +23,11 @@ fn owner(part: usize) -> Owner {
 /// Divides a time in proportion to these samples.
 fn divide(time_ns: f64, samples: &[f64], mut add: impl FnMut(usize, f64)) {
     let all: f64 = samples.iter().sum();
-    for (part, samples) in samples.iter().enumerate().filter(|(_, own)| **own > 0.0) {
+    for (part, samples) in samples
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0.0)
+    {
         add(part, time_ns * samples / all);
     }
 }

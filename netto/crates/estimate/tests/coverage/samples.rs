@@ -6,13 +6,9 @@ use netto_estimate::quantile::NORMAL;
 use netto_estimate::shares::{Design, HostPool, Pool, Whole};
 
 use crate::before;
-use crate::host::{Host, INTERVAL_MS, Stratum};
+use crate::host::{Host, INTERVAL_MS, NS_PER_MS, Stratum, WARM};
 use crate::random::Random;
 use crate::trial::{Run, Trial};
-
-const NS_PER_MS: f64 = 1e6;
-/// Intervals before the span that is looked at.
-const WARM: usize = 60;
 
 /// The sums of a span, milliseconds.
 #[derive(Clone, Default)]

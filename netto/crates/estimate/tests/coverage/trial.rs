@@ -144,16 +144,16 @@ pub fn table(trials: &[Trial]) -> String {
     groups.sort();
     groups.dedup();
     let row = |group: String| {
-        let own = |trial: &&Trial| trial.group() == group;
-        let own: Vec<&Trial> = trials.iter().filter(own).collect();
-        let runs = own.iter().map(|trial| trial.runs.len());
+        let of_group = |trial: &&Trial| trial.group() == group;
+        let of_group: Vec<&Trial> = trials.iter().filter(of_group).collect();
+        let runs = of_group.iter().map(|trial| trial.runs.len());
         let [before, after] = [|run: &Run| run.before, |run: &Run| run.bounds];
         format!(
             "| {group} | {} | {} | {} | {} |\n",
-            own.len(),
+            of_group.len(),
             runs.min().unwrap_or(0),
-            range(&own, before),
-            range(&own, after)
+            range(&of_group, before),
+            range(&of_group, after)
         )
     };
     groups.into_iter().map(row).collect()
@@ -165,9 +165,10 @@ impl fmt::Display for Trial {
         let one = |bounds: fn(&Run) -> Option<Bounds>| {
             let Coverage { covered, width } = self.coverage(bounds);
             let fault = self.fault(bounds).map_or("", |_| " ✗");
-            match self.runs.iter().any(|run| bounds(run).is_some()) {
-                true => format!("{:.1} %, {width:.2}{fault}", 100.0 * covered),
-                false => "none".to_owned(),
+            if self.runs.iter().any(|run| bounds(run).is_some()) {
+                format!("{:.1} %, {width:.2}{fault}", 100.0 * covered)
+            } else {
+                "none".to_owned()
             }
         };
         let (before, after) = (one(|run| run.before), one(|run| run.bounds));

@@ -28,7 +28,7 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
         |inputs, out| {
             let Some(Judged(judged)) = inputs.totals.state() else { return };
             let counted = WATCHED.iter().zip(judged.begun());
-            for (metric, count) in counted.filter(|own| own.0.role == Role::Trouble) {
+            for (metric, count) in counted.filter(|counted| counted.0.role == Role::Trouble) {
                 out.push(&[metric.slug], Value::Count(*count));
             }
         };
@@ -39,7 +39,7 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
             let Some(Judged(judged)) = inputs.totals.state() else { return };
             for (place, metric) in WATCHED.iter().enumerate() {
                 if metric.role == Role::Trouble {
-                    let is_open = judged.kept().any(|own| own.is_open && own.metric == place);
+                    let is_open = judged.kept().any(|anomaly| anomaly.is_open && anomaly.metric == place);
                     out.push(&[metric.slug], Value::Count(u64::from(is_open)));
                 }
             }

@@ -161,7 +161,7 @@ struct Sampling {
 
 impl Sampling {
     fn of(drained: &Drained, totals: &Totals) -> Sampling {
-        let prefixes = drained.prefixes.iter().map(|own| &own.part);
+        let prefixes = drained.prefixes.iter().map(|prefix| &prefix.part);
         let parts = drained.parts.iter().chain(prefixes).map(share_of);
         let mut all: SampledShare = parts.sum();
         // Those for which there was no room came as the others did.

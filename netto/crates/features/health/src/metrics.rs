@@ -31,32 +31,32 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
     Gauge "netto_score_ratio" Ratio ["direction"];
         "How good a choice this host is for reads or writes, by the last ten seconds: the reference by the \
          expected time, lowered by worn, hot and failing drives; absent without --score-reference.";
-        |inputs, out| of_sides(inputs, out, |own| own.score.map(|score| score / 100.0));
+        |inputs, out| of_sides(inputs, out, |side| side.score.map(|score| score / 100.0));
     Gauge "netto_score_weighted_ratio" Ratio ["direction"];
         "The weighted sum of grades of what is measured, by the last ten seconds; docs/SCORE.md has the table.";
-        |inputs, out| of_sides(inputs, out, |own| own.weighted.map(|own| own / 100.0));
+        |inputs, out| of_sides(inputs, out, |side| side.weighted.map(|score| score / 100.0));
     Gauge "netto_score_expected_seconds" Seconds ["direction"];
         "How long a read or a write of this host's data may be expected to take, by the last ten seconds, \
          without what is not known.";
-        |inputs, out| of_sides(inputs, out, |own| own.expected_seconds);
+        |inputs, out| of_sides(inputs, out, |side| side.expected_seconds);
     Counter "netto_block_requests_total" Count("request") ["device", "direction"];
         "Requests that block devices completed, of those that the score is about.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.count)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Count(requests.count)));
     Counter "netto_block_seconds_total" Seconds ["device", "direction"];
         "Time of these requests, by the kernel's statistics, from being made to completion.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.whole_ns)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Nanoseconds(requests.whole_ns)));
     Counter "netto_block_timed_requests_total" Count("request") ["device", "direction"];
         "Requests of block devices that probes have timed: what the next two are divided by.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.timed?.count)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Count(requests.timed?.count)));
     Counter "netto_block_queue_seconds_total" Seconds ["device", "direction"];
         "Time that timed requests waited before their device got them.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.timed?.queue_ns)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Nanoseconds(requests.timed?.queue_ns)));
     Counter "netto_block_service_seconds_total" Seconds ["device", "direction"];
         "Time that timed requests were in their device.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Nanoseconds(own.timed?.service_ns)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Nanoseconds(requests.timed?.service_ns)));
     Counter "netto_block_errors_total" Count("request") ["device", "direction"];
         "Timed requests of block devices that failed.";
-        |inputs, out| of_requests(inputs, out, |own| Some(Value::Count(own.timed?.errors)));
+        |inputs, out| of_requests(inputs, out, |requests| Some(Value::Count(requests.timed?.errors)));
     Counter "netto_block_outstanding_seconds_total" Seconds ["device"];
         "Time of all requests under way, together: its rate is their mean number.";
         |inputs, out| for device in devices(inputs) {
@@ -64,33 +64,33 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
         };
     Counter "netto_page_cache_lookups_total" Count("read") [];
         "Times that reads of files looked into the page cache.";
-        |inputs, out| of_host(inputs, out, |own| own.cache_lookups.map(Value::Count));
+        |inputs, out| of_host(inputs, out, |host| host.cache_lookups.map(Value::Count));
     Counter "netto_page_cache_cgroup_lookups_total" Count("read") ["owner", "cgroup"];
         "The same by control group, of files on any device; of all groups without a series together, owner \
          is other.";
-        |inputs, out| of_groups(inputs, out, |own| own.lookups);
+        |inputs, out| of_groups(inputs, out, |group| group.lookups);
     Counter "netto_block_cgroup_reads_total" Count("request") ["owner", "cgroup"];
         "Reads that the tasks of a control group gave to block devices; those by threads of the kernel are \
          among the others.";
-        |inputs, out| of_groups(inputs, out, |own| own.requests);
+        |inputs, out| of_groups(inputs, out, |group| group.requests);
     Counter "netto_pressure_seconds_total" Seconds ["resource", "tasks"];
         "Time in which some task, or all of them, waited for a resource.";
-        |inputs, out| for own in health(inputs).iter().flat_map(|own| &own.pressure) {
-            out.push(&[&own.resource, "some"], Value::Nanoseconds(own.some_ns));
-            out.push_known(&[&own.resource, "full"], own.full_ns.map(Value::Nanoseconds));
+        |inputs, out| for pressure in health(inputs).iter().flat_map(|health| &health.pressure) {
+            out.push(&[&pressure.resource, "some"], Value::Nanoseconds(pressure.some_ns));
+            out.push_known(&[&pressure.resource, "full"], pressure.full_ns.map(Value::Nanoseconds));
         };
     Gauge "netto_tcp_round_trip_seconds" Seconds [];
         "The median of the smoothed round-trip times of TCP's connections to other hosts.";
-        |inputs, out| of_host(inputs, out, |own| own.tcp?.rtt_ns.map(Value::Nanoseconds));
+        |inputs, out| of_host(inputs, out, |host| host.tcp?.rtt_ns.map(Value::Nanoseconds));
     Gauge "netto_accept_queue_ratio" Ratio [];
         "How full the fullest accept queue of a listening TCP socket is.";
-        |inputs, out| of_host(inputs, out, |own| {
-            let (length, limit) = own.tcp?.accept_queue?;
+        |inputs, out| of_host(inputs, out, |host| {
+            let (length, limit) = host.tcp?.accept_queue?;
             Some(Value::Number(length as f64 / limit.max(1) as f64))
         });
     Gauge "netto_qdisc_backlog_bytes" Bytes ["interface"];
         "Bytes that wait in the queueing discipline of an interface.";
-        |inputs, out| for link in health(inputs).iter().flat_map(|own| &own.links) {
+        |inputs, out| for link in health(inputs).iter().flat_map(|health| &health.links) {
             out.push_known(&[&link.name], link.backlog_bytes.map(Value::Count));
         };
     Gauge "netto_drive_wear_ratio" Ratio ["drive"];
@@ -107,7 +107,9 @@ fn health<'a>(inputs: &Inputs<'a>) -> Option<&'a Health> {
 }
 
 fn devices<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = &'a BlockDevice> {
-    health(inputs).into_iter().flat_map(|own| &own.devices)
+    health(inputs)
+        .into_iter()
+        .flat_map(|health| &health.devices)
 }
 
 fn of_host(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Health) -> Option<Value>) {
@@ -115,7 +117,7 @@ fn of_host(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Health) -> Opt
 }
 
 fn of_drives(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&DriveHealth) -> Option<f64>) {
-    for drive in health(inputs).iter().flat_map(|own| &own.drives) {
+    for drive in health(inputs).iter().flat_map(|health| &health.drives) {
         out.push_known(&[&drive.name], value(drive).map(Value::Number));
     }
 }

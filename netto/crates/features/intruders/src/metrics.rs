@@ -53,7 +53,7 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
          isolcpus, nohz_full or an exclusive cpuset.";
         |inputs, out| {
             let totals = inputs.totals.state::<IntruderTotals>();
-            for ((cpu, event), ns) in totals.iter().flat_map(|own| &own.by_event) {
+            for ((cpu, event), ns) in totals.iter().flat_map(|totals| &totals.by_event) {
                 let event = COMPONENTS.get(*event as usize).map_or("", |row| row.slug);
                 out.push(&[&cpu.to_string(), event], Value::Nanoseconds(*ns));
             }
@@ -63,7 +63,7 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
          is, and unknown is what netto does not know the cause of.";
         |inputs, out| {
             let totals = inputs.totals.state::<IntruderTotals>();
-            for (labels, ns) in totals.iter().flat_map(|own| &own.by_cause) {
+            for (labels, ns) in totals.iter().flat_map(|totals| &totals.by_cause) {
                 let labels = labels.each_ref().map(String::as_str);
                 out.push(&labels, Value::Nanoseconds(*ns));
             }

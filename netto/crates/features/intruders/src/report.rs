@@ -21,8 +21,8 @@ pub(crate) fn summarizer() -> Box<dyn Summarizer> {
 
 /// The causes on each CPU, with an empty line before.
 fn text(intruders: &Intruders, measured_ns: u64) -> String {
-    let of_cpu = intruders.by_cpu().map(|(quiet, own)| {
-        let table = table::text(&INTRUDERS, &own, measured_ns);
+    let of_cpu = intruders.by_cpu().map(|(quiet, of_cpu)| {
+        let table = table::text(&INTRUDERS, &of_cpu, measured_ns);
         format!("\n{}\n{table}", plain(&quiet.heading()))
     });
     of_cpu.collect()

@@ -47,7 +47,7 @@ const COMPAT: &[Family] = metrics! {
             let Some(latency) = &inputs.sum().sections.latency else { return };
             // By one kind of group only: with two, each packet would count twice.
             let kinds = [GroupKind::Interface, GroupKind::Owner];
-            let has = |kind: &GroupKind| latency.groups.iter().any(|own| own.kind == *kind);
+            let has = |kind: &GroupKind| latency.groups.iter().any(|group| group.kind == *kind);
             let kind = kinds.into_iter().find(has);
             for own in &latency.points {
                 let Some(hook) = own.point.netstacklat() else {

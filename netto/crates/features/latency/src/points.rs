@@ -41,7 +41,7 @@ fn text(ways: Result<&[(Point, Ways)], &str>) -> String {
         let _ = writeln!(out, "{} ({twin})\n    {}", point.slug(), point.help());
         let own = ways
             .ok()
-            .and_then(|ways| ways.iter().find(|(own, _)| *own == point));
+            .and_then(|ways| ways.iter().find(|(known, _)| *known == point));
         for (number, way) in own.iter().flat_map(|(_, ways)| ways).enumerate() {
             let when = match number {
                 0 => "hooked at",

@@ -20,7 +20,7 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
         };
     Gauge "netto_resident_memory_bytes" Bytes [] as Otlp::Named("netto.daemon.memory");
         "Resident memory of the netto daemon.";
-        |inputs, out| out.push_known(&[], own(inputs).map(|own| Value::Count(own.resident_bytes)));
+        |inputs, out| out.push_known(&[], own(inputs).map(|cost| Value::Count(cost.resident_bytes)));
     Counter "netto_own_cpu_seconds_total" Seconds ["cpu", "part"];
         "CPU time that netto took from a CPU, by part: an estimate, of probes by their runs \
          and what one was found to cost.";
@@ -37,7 +37,7 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
     Gauge "netto_overhead_ratio" Ratio [];
         "Share of the time of the CPU that netto costs most, over the last ten seconds: an estimate.";
         |inputs, out| {
-            let costliest = own(inputs).and_then(|own| own.costliest);
+            let costliest = own(inputs).and_then(|cost| cost.costliest);
             out.push_known(&[], costliest.map(|cpu| Value::Number(cpu.ratio)));
         };
     Gauge "netto_max_overhead_ratio" Ratio [] as Otlp::Named("netto.overhead.limit");
@@ -46,13 +46,13 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
     Gauge "netto_sampling_hertz" Hertz ["cpu"];
         "Stack samples per second that a CPU is asked for now; 0 while it is left alone.";
         |inputs, out| {
-            if let Some(rates) = own(inputs).and_then(|own| own.sampling_hz.as_ref()) {
+            if let Some(rates) = own(inputs).and_then(|cost| cost.sampling_hz.as_ref()) {
                 inputs.push_row(out, rates, Value::Count);
             }
         };
     Counter "netto_instrument_analysis_seconds_total" Seconds ["instrument"];
         "Time that the daemon spent on the analysis of an instrument.";
-        |inputs, out| for cost in own(inputs).iter().flat_map(|own| &own.instruments) {
+        |inputs, out| for cost in own(inputs).iter().flat_map(|cost| &cost.instruments) {
             out.push(&[&cost.name], Value::Nanoseconds(cost.analysis_ns));
         };
 });

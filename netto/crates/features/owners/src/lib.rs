@@ -59,8 +59,6 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// Its probes. Most sockets are met in the softirq that receives.
-const NS_PER_MS: f64 = 1e6;
-
 const GROUP: ProbeGroup = ProbeGroup {
     name: "owners",
     label: "owners of softirqs",
@@ -316,7 +314,7 @@ impl WhoseCost {
             cpu,
             owner: resolver.owner(register.who(cause), register, now_ns),
             samples,
-            sample_ms: self.division.sample_ns(event, cpu) / NS_PER_MS,
+            sample_ms: self.division.sample_ms(event, cpu),
         });
         cause.collect()
     }
@@ -464,9 +462,9 @@ impl Instrument for WhoseCost {
         }
         let mut flows = Vec::new();
         if platform.readers.records.tell_ends() {
-            let sample_ns = |event, cpu| self.division.sample_ns(event, cpu);
-            flows = self.flows.divide(cost, cpus, sample_ns);
-            platform.flow_times = Some(flows.iter().map(|own| own.time).collect());
+            let sample_ms = |event, cpu| self.division.sample_ms(event, cpu);
+            flows = self.flows.divide(cost, cpus, sample_ms);
+            platform.flow_times = Some(flows.iter().map(|flow| flow.time).collect());
         }
         let (owners, taken_there) = self.section(cpus, &platform.watched_cpus, &flows, now_ns);
         platform.taken_there = taken_there;

@@ -53,9 +53,6 @@ struct Shown {
     is_loaded: bool,
 }
 
-/// Nanoseconds of a millisecond.
-const NS_PER_MS: f64 = 1e6;
-
 /// State kept between intervals.
 struct ProgramCost {
     /// Rows of the events of networking.
@@ -232,7 +229,7 @@ fn event_variance(cost: &Cost, event: usize, is_timed: bool) -> f64 {
         None if is_timed => 0.0,
         None => {
             let ns_ms = cost.sample_ns_ms.as_ref().and_then(|row| row.get(event));
-            ns_ms.map_or(0.0, |ns_ms| *ns_ms as f64 * NS_PER_MS)
+            ns_ms.map_or(0.0, |ns_ms| confidence::variance(*ns_ms))
         }
     }
 }
@@ -327,7 +324,7 @@ impl Instrument for ProgramCost {
                 self.division.variance(place, slot, ns) + share * share * of_whole
             };
             let variance: f64 = self.events.iter().enumerate().map(of_event).sum();
-            program.variance_ns_ms = Some((variance / NS_PER_MS).ceil() as u64);
+            program.variance_ns_ms = Some(confidence::ns_ms(variance));
         }
         if let Some(known) = known {
             self.find_causes(known, &mut section);

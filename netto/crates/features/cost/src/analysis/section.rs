@@ -2,13 +2,11 @@
 
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::sections::Rows;
-use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis};
+use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis, confidence};
 
 use super::attribute::Split;
 use netto_analysis::plan::Capabilities;
 use netto_estimate::mean_length::OfCpus;
-
-const NS_PER_MS: f64 = 1e6;
 
 /// Fills a section in every interval.
 #[derive(Debug, Default)]
@@ -110,9 +108,8 @@ impl Filling {
     pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
         let received = self.received.map(OfCpus::figure);
         Cost {
-            // At least one: small errors add up, too.
-            received_ns_ms: received.map(|own| (own.variance / NS_PER_MS).ceil() as u64),
-            received_shared_ns: received.map(|own| own.shared.ceil() as u64),
+            received_ns_ms: received.map(|figure| confidence::ns_ms(figure.variance)),
+            received_shared_ns: received.map(|figure| figure.shared.ceil() as u64),
             split_basis: self.basis.clone(),
             probe_missed,
             ..std::mem::replace(&mut self.cost, Cost::NOTHING)
@@ -154,6 +151,7 @@ fn fill<T: Copy + Default + PartialEq>(
 mod tests {
     use metrics_common::Source;
     use metrics_common::component::index_of;
+    use metrics_common::confidence::NS_PER_MS;
 
     use super::*;
     use crate::analysis::attribute::Basis;

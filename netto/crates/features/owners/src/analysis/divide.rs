@@ -10,6 +10,7 @@
 //! samples with the same payer, else it is unknown.
 
 use metrics_common::component::{children, index_of, index_of_source};
+use metrics_common::confidence::{self, NS_PER_MS};
 use metrics_common::sections::{OwnerBasis, SampledFigure, Samples};
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 use netto_analysis::fading::LEAST;
@@ -22,8 +23,6 @@ use super::precision::Precision;
 
 /// Charged time that weighs as much as a sample, nanoseconds.
 const CHARGE_NS: f64 = 100_000.0;
-
-const NS_PER_MS: f64 = 1e6;
 
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +210,7 @@ impl Division {
                 Of::ForOthers(payer) => SampledFigure::OthersTook(place(payer)?),
                 Of::Pair(cause, payer) => SampledFigure::Taken(place(cause)?, place(payer)?),
             };
-            Some((figure, (squares / NS_PER_MS).ceil() as u64))
+            Some((figure, confidence::ns_ms(squares)))
         };
         Samples::of(self.figures.iter().filter_map(of).collect())
     }
@@ -361,7 +360,7 @@ impl Division {
                 }
             }
             let total_ns = basis.total_ns() as f64;
-            let ns_ms = |ns: f64| (total_ns * ns / NS_PER_MS).ceil() as u64;
+            let ns_ms = |sample_ns: f64| confidence::ns_ms(total_ns * sample_ns);
             let [cause_ns, payer_ns] = precision.worths();
             basis.cause_ns_ms = Some(ns_ms(cause_ns));
             basis.payer_ns_ms = interrupts(event.row).then(|| ns_ms(payer_ns));
@@ -384,17 +383,17 @@ impl Division {
         let by_samples = cost.sample_ns_ms.as_ref().and_then(|row| row.get(event));
         match (cost.received(), by_samples) {
             (Some(received), _) => received.deviation().powi(2) / total_ns,
-            (None, Some(ns_ms)) => *ns_ms as f64 * NS_PER_MS / total_ns,
+            (None, Some(ns_ms)) => confidence::variance(*ns_ms) / total_ns,
             (None, None) => 0.0,
         }
     }
 
-    /// For how long one independent sample stands, nanoseconds, of those by which an event's time on a CPU is
+    /// For how long one independent sample stands, milliseconds, of those by which an event's time on a CPU is
     /// divided among causes.
-    pub fn sample_ns(&self, event: usize, cpu: usize) -> f64 {
-        let event = self.events.iter().find(|own| own.row == event);
+    pub fn sample_ms(&self, event: usize, cpu: usize) -> f64 {
+        let event = self.events.iter().find(|known| known.row == event);
         event.map_or(0.0, |event| {
-            self.worth(&self.precision, event, cpu, 0.0).cause
+            self.worth(&self.precision, event, cpu, 0.0).cause / NS_PER_MS
         })
     }
 

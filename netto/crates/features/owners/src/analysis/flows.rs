@@ -15,7 +15,6 @@ use rustc_hash::FxHashMap;
 /// How long charged time stands for that until there is more, nanoseconds: windows are a second
 /// apart.
 const STANDS_NS: u64 = 2_000_000_000;
-const NS_PER_MS: f64 = 1e6;
 
 /// What is known of one event on one CPU: samples, or charged time.
 #[derive(Debug, Clone, Default)]
@@ -107,13 +106,13 @@ impl FlowSamples {
         }
     }
 
-    /// Divides the time of events on these CPUs; `sample_ns` is for how long one independent sample of an event
-    /// stands on a CPU.
+    /// Divides the time of events on these CPUs; `sample_ms` is for how long one independent sample of an event
+    /// stands on a CPU, milliseconds.
     pub fn divide(
         &self,
         cost: &Cost,
         cpus: &[u32],
-        sample_ns: impl Fn(usize, usize) -> f64,
+        sample_ms: impl Fn(usize, usize) -> f64,
     ) -> Vec<OwnedTime> {
         let mut times = Vec::new();
         let sampled = self.samples.iter();
@@ -124,7 +123,7 @@ impl FlowSamples {
             let Some(whole_ns) = ns else {
                 continue;
             };
-            let sample_ms = sample_ns(event, cpu) / NS_PER_MS;
+            let sample_ms = sample_ms(event, cpu);
             times.extend(seen.known.iter().map(|(&(cause, flow), &own)| {
                 let ns = u128::from(whole_ns) * u128::from(own) / u128::from(seen.all);
                 let time = FlowTime {
@@ -176,7 +175,7 @@ mod tests {
         ] {
             samples.add((cpu, event), who);
         }
-        let mut times = samples.divide(&cost, &[0, 1], |_, _| 2e6);
+        let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
         times.sort_by_key(|own| own.time.cpu);
         let of = |own: &OwnedTime| (own.cause, own.time.cpu, own.time.ns);
         assert_eq!(
@@ -184,7 +183,7 @@ mod tests {
             [(7, 0, 600), (8, 1, 500)]
         );
         samples.begin(1);
-        assert!(samples.divide(&cost, &[0, 1], |_, _| 2e6).is_empty());
+        assert!(samples.divide(&cost, &[0, 1], |_, _| 2.0).is_empty());
     }
 
     #[test]
@@ -192,7 +191,7 @@ mod tests {
         let (cost, event) = cost([1_000, 0]);
         let mut samples = FlowSamples::default();
         let ns = |samples: &FlowSamples| {
-            let mut times = samples.divide(&cost, &[0, 1], |_, _| 2e6);
+            let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
             times.sort_by_key(|own| own.time.flow);
             times.iter().map(|own| own.time.ns).collect::<Vec<_>>()
         };
@@ -203,7 +202,7 @@ mod tests {
         samples.add((0, event), Some((7, flow(3))));
         assert_eq!(ns(&samples), [600, 200]);
         samples.rename(|who| who + 1);
-        let renamed = samples.divide(&cost, &[0, 1], |_, _| 2e6);
+        let renamed = samples.divide(&cost, &[0, 1], |_, _| 2.0);
         assert!(renamed.iter().all(|own| own.cause == 8), "{renamed:?}");
         samples.rename(|who| who - 1);
         samples.begin(500_000_000);

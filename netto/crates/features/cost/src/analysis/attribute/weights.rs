@@ -1,14 +1,10 @@
 //! For how much time samples of each component stand, over all CPUs of an interval.
 
-use metrics_common::{COMPONENTS, Cost, Kind};
+use metrics_common::{COMPONENTS, Cost, Kind, confidence};
 use netto_estimate::design_effect::Mass;
-use netto_estimate::shares::Design;
+use netto_estimate::shares::{Design, MEMORY_NS};
 
 use super::{CLOCK_KINDS, Wholes};
-
-const NS_PER_MS: f64 = 1e6;
-/// Time in which the weight of a sample falls to a third, as in the division.
-const MEMORY_NS: f64 = 30e9;
 
 /// See the head of this file.
 #[derive(Debug, Clone)]
@@ -68,7 +64,7 @@ impl SampleWeights {
             }
         };
         let ns_ms = |row: usize| match cost.total_ns(row) {
-            Some(ns) if ns > 0 => (ns as f64 * weight_ns(row, ns as f64) / NS_PER_MS).ceil() as u64,
+            Some(ns) if ns > 0 => confidence::ns_ms(ns as f64 * weight_ns(row, ns as f64)),
             _ => 0,
         };
         (0..COMPONENTS.len()).map(ns_ms).collect()

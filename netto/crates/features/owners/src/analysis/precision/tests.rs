@@ -113,7 +113,7 @@ fn observed(
             ns: portion.ns,
         });
     }
-    let place = |who| Some(owners.owners.iter().position(|own| own.is(&id(who)))? as u32);
+    let place = |who| Some(owners.owners.iter().position(|owner| owner.is(&id(who)))? as u32);
     owners.samples = Some(division.samples(place));
     owners
 }
@@ -157,12 +157,12 @@ fn coverage(sampling: Sampling, intervals: u32) -> [Coverage; 3] {
             }
         }
         let known = sum.intervals();
-        let place = |id| sum.owners.iter().position(|own| own.id == id).unwrap();
+        let place = |id| sum.owners.iter().position(|owner| owner.id == id).unwrap();
         let (cause, payer) = (place(10), place(20));
         let pair = sum
             .taken
             .iter()
-            .position(|own| (own.cause as usize, own.payer as usize) == (cause, payer));
+            .position(|owner| (owner.cause as usize, owner.payer as usize) == (cause, payer));
         let whole_ns = (u64::from(intervals) * BUSY_NS) as f64;
         let [of_cause, of_payer, of_pair] = &mut found;
         of_cause.add(
