@@ -16,6 +16,8 @@ pub trait Sums {
     fn total_ns(&self, component: usize) -> Option<u64>;
     /// That time × the time for which one of its samples stands; see [`crate::Cost::sample_ns_ms`].
     fn sample_ns_ms(&self, component: usize) -> Option<u64>;
+    /// The standard deviation of the error of ratios; see [`crate::Cost::ticks_shared_ns`]. 0 without any.
+    fn ticks_shared_ns(&self, component: usize) -> u64;
     /// Total time of all CPUs, nanoseconds.
     fn capacity_ns(&self) -> u64;
     /// The factor by which sampled softirq time was multiplied.
@@ -35,6 +37,13 @@ impl Sums for Snapshot {
 
     fn sample_ns_ms(&self, component: usize) -> Option<u64> {
         self.cost().sample_ns_ms.as_ref()?.get(component).copied()
+    }
+
+    fn ticks_shared_ns(&self, component: usize) -> u64 {
+        let row = self.cost().ticks_shared_ns.as_ref();
+        row.and_then(|row| row.get(component))
+            .copied()
+            .unwrap_or(0)
     }
 
     fn capacity_ns(&self) -> u64 {
@@ -107,6 +116,8 @@ const LEAST_SAMPLED: f64 = 0.93;
 ///   intervals and parts share.
 /// - The RX softirq, if its time was found by those that were timed in windows, has the errors that
 ///   were stated with it, and a part of it those of the whole besides that of its share.
+/// - What rests on the scheduler's ticks, too, has the error of how often these meet it
+///   ([`crate::Cost::ticks_shared_ns`]), which all intervals share.
 /// - What the scheduler's ticks alone find may also be met too rarely or too often ([`IN_STEP`]),
 ///   unless a correction says by how much.
 pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
@@ -118,17 +129,17 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
     let described = info.components.get(component)?;
     let own_ns = sums.total_ns(component)?;
     let of_row = |row: usize| -> Option<Figure> {
-        Some(figure(sums.total_ns(row)? as f64, sums.sample_ns_ms(row)?))
+        Some(Figure {
+            shared: sums.ticks_shared_ns(row) as f64,
+            ..figure(sums.total_ns(row)? as f64, sums.sample_ns_ms(row)?)
+        })
     };
     let (low, high) = match described.kind {
         KindName::Sampled | KindName::Remainder => {
             let whole = row_of(info, described.parent.as_deref()?)?;
             if let Some(received) = received(info, sums, whole) {
                 let share = ratio(own_ns, sums.total_ns(whole)?);
-                let part = Figure {
-                    shared: share * received.deviation(),
-                    ..of_row(component)?
-                };
+                let part = of_row(component)?.with_shared_error(share * received.deviation());
                 part.part_of(&of_row(whole)?)
             } else if is_sampled(&info.components[whole]) {
                 // What no sample shows is the remainder's.
@@ -192,10 +203,7 @@ fn sampled(info: &Info, sums: &impl Sums, row: usize, own: Figure) -> Option<(f6
     };
     let correction = sums.softirq_correction();
     let error = correction.map_or(0.0, |_| unseen(info, correction, row));
-    let own = Figure {
-        shared: own.value * error / NORMAL,
-        ..own
-    };
+    let own = own.with_shared_error(own.value * error / NORMAL);
     let (low, high) = own.part_of(&Figure::weighted(capacity_ns, period_ns));
     let step = in_step(info, correction, row);
     Some((low * (1.0 - step), high * (1.0 + step)))
@@ -438,6 +446,36 @@ mod tests {
         let (low, high) = of_component(&info, &snapshot, row).unwrap();
         let width = (high - low) as f64 / 2.0;
         assert!((width / (NORMAL * 80e6) - 1.0).abs() < 0.01, "{width}");
+    }
+
+    #[test]
+    fn what_rests_on_ticks_is_as_uncertain_as_how_often_they_meet_it_in_all_intervals_alike() {
+        let (mut info, mut snapshot) = seen_by_no_sample(Some(1_000));
+        let [row, part] = ["rx_softirq", "tc_classify"].map(|slug| index_of(slug).unwrap());
+        info.components[row].availability = Availability::by(Method::TpBtf);
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        for (row, ns, samples) in [(row, 900_000_000, 90_000), (part, 300_000_000, 30_000)] {
+            set(cost, row, ns, samples);
+        }
+        let width = |snapshot: &Snapshot| {
+            let (low, high) = of_component(&info, snapshot, part).unwrap();
+            (high - low) as f64 / 2e6
+        };
+        assert!(width(&snapshot) < 5.0);
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        let mut shared_ns = vec![0; COMPONENTS.len()];
+        shared_ns[part] = 20_000_000;
+        cost.ticks_shared_ns = Some(shared_ns);
+        let one = width(&snapshot);
+        assert!((one / (NORMAL * 20.0) - 1.0).abs() < 0.02, "{one}");
+        let more = snapshot.clone();
+        snapshot.add(&more);
+        let two = width(&snapshot);
+        assert!((two / (2.0 * one) - 1.0).abs() < 0.02, "{two}");
+        let mut without = more;
+        without.sections.cost.as_mut().unwrap().ticks_shared_ns = None;
+        snapshot.add(&without);
+        assert!((width(&snapshot) / two - 1.0).abs() < 0.02, "perf alone");
     }
 
     #[test]

@@ -63,6 +63,7 @@ prop_compose! {
             received_ns_ms: power.map(|_| seed),
             received_shared_ns: power.map(|_| seed),
             sample_ns_ms: power.map(|_| (0..COMPONENTS.len()).map(|i| value(i, 0)).collect()),
+            ticks_shared_ns: power.map(|_| (0..COMPONENTS.len()).map(|i| value(i, 1)).collect()),
             fewest_due: power.map(|_| seed),
         };
         let modes = Modes {

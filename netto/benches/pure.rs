@@ -19,6 +19,7 @@ use netto::features::{self, FEATURES};
 use netto_analysis::classify::Classifier;
 use netto_cost::analysis::samples::{Sample, Samples};
 use netto_demo::{Demo, Settings};
+use netto_estimate::two_clocks::Clocks;
 use netto_log::read::Files;
 use netto_log::read::SeriesItem;
 use netto_metrics::prometheus::{Exported, Form, PrometheusLogger};
@@ -66,7 +67,11 @@ fn classify(bencher: Bencher<'_, '_>) {
             (kind, frames.collect())
         })
         .collect();
-    samples.begin();
+    let clocks = Clocks {
+        free_ns: 1e6,
+        stepped_ns: None,
+    };
+    samples.begin(0, 500_000_000, [clocks].into_iter());
     let mut each = stacks.iter().cycle();
     bencher.bench_local(|| {
         let (kind, frames) = each.next().unwrap();
@@ -75,6 +80,7 @@ fn classify(bencher: Bencher<'_, '_>) {
             process: 1,
             kind: *kind,
             is_idle_task: false,
+            is_by_tick: false,
             frames,
         };
         samples.add(&mut classifier, sample);

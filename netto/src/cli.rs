@@ -152,8 +152,8 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "METHOD", hide_possible_values = true)]
     pub method: Option<MethodName>,
     /// What takes stack samples: perf (a timer of its own), tick (the scheduler's, HZ times a
-    /// second, at no cost), or auto (perf, but tick where --max-overhead has room for fewer than
-    /// 100 of perf's interrupts a second) [default: auto]
+    /// second, and that timer seldom), or auto (perf, but tick where --max-overhead has room for
+    /// fewer than 100 of perf's interrupts a second on a busy CPU) [default: auto]
     #[arg(long, value_name = "SAMPLER", hide_possible_values = true)]
     pub sampler: Option<SamplerName>,
 }
@@ -249,7 +249,7 @@ pub enum SamplerName {
     Auto,
     /// A timer of its own: as often as asked for, in step with nothing
     Perf,
-    /// The scheduler's tick: no timer at all; an error where that is not possible
+    /// The scheduler's tick, and perf's clock seldom; an error where that is not possible
     Tick,
 }
 

@@ -84,7 +84,7 @@ pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {
 pub fn sampler_line(choice: &Choice) -> String {
     let by = match choice.sampler {
         Sampler::Perf => "perf's clock",
-        Sampler::Tick => "the scheduler's tick",
+        Sampler::Tick => "the scheduler's tick and perf's clock",
     };
     format!(
         "sampled by {by}, {} times a second and CPU at most: {}",
@@ -196,7 +196,8 @@ mod tests {
     fn a_check_names_what_is_measured_what_is_not_and_why() {
         let ticks = Choice {
             sampler: Sampler::Tick,
-            frequency_hz: 250,
+            frequency_hz: 1000,
+            ticks_hz: 250,
             reason: "timers are dear".into(),
         };
         let report = check_report(&info(), Some(&ticks));
@@ -206,7 +207,7 @@ mod tests {
             "no bridge here",
             "no RAPL",
             "not attached: EPERM",
-            "the scheduler's tick, 250 times a second and CPU at most: timers are dear",
+            "the scheduler's tick and perf's clock, 1000 times a second and CPU at most: timers are dear",
             "tides                          not running: no moon",
             "Mind the gap.",
         ] {

@@ -110,6 +110,10 @@ pub struct Cost {
     /// others' share. CPUs are sampled at different rates, and parts are not in the same proportion on
     /// all of them. `None` in what an older netto has written, and in a sum that contains it.
     pub sample_ns_ms: Option<Vec<u64>>,
+    /// By component: the standard deviation of an error that all intervals share, nanoseconds, as far as its
+    /// time rests on samples by the scheduler's tick, which meets some work more often than other. `None` if
+    /// it takes none.
+    pub ticks_shared_ns: Option<Vec<u64>>,
     /// Number of sample times in the interval on the least sampled CPU. CPUs without networking
     /// for long, which are sampled little or not at all, do not count. `None` if no other CPU was
     /// sampled, or it is unknown.
@@ -131,6 +135,7 @@ impl Cost {
         received_ns_ms: None,
         received_shared_ns: None,
         sample_ns_ms: None,
+        ticks_shared_ns: None,
         fewest_due: None,
     };
 
@@ -184,6 +189,9 @@ pub struct CostWire {
     /// One row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sample_ns_ms: Option<Packed>,
+    /// One row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ticks_shared_ns: Option<Packed>,
     fewest_due: Option<u64>,
 }
 
@@ -227,10 +235,8 @@ impl Section for Cost {
             softirq_correction: self.softirq_correction,
             received_ns_ms: self.received_ns_ms,
             received_shared_ns: self.received_shared_ns,
-            sample_ns_ms: self
-                .sample_ns_ms
-                .as_deref()
-                .map(|row| packed::pack([Some(row)].into_iter())),
+            sample_ns_ms: one_row(self.sample_ns_ms.as_deref()),
+            ticks_shared_ns: one_row(self.ticks_shared_ns.as_deref()),
             fewest_due: self.fewest_due,
         }
     }
@@ -243,12 +249,14 @@ impl Section for Cost {
             return Err(Damaged);
         };
         let components: Rows<u64> = packed::unpack(&wire.components, cpus)?;
-        let sample_ns_ms = match wire.sample_ns_ms {
+        let by_component = |row: Option<Packed>| match row {
             Some(row) => packed::unpack(&row, components.len())?
                 .pop()
-                .ok_or(Damaged)?,
-            None => None,
+                .ok_or(Damaged),
+            None => Ok(None),
         };
+        let sample_ns_ms = by_component(wire.sample_ns_ms)?;
+        let ticks_shared_ns = by_component(wire.ticks_shared_ns)?;
         let cost = Cost {
             components,
             samples: narrow(packed::unpack(&wire.samples, cpus)?)?,
@@ -265,6 +273,7 @@ impl Section for Cost {
             received_ns_ms: wire.received_ns_ms,
             received_shared_ns: wire.received_shared_ns,
             sample_ns_ms,
+            ticks_shared_ns,
             fewest_due: wire.fewest_due,
         };
         Ok(cost)
@@ -292,6 +301,9 @@ impl Section for Cost {
         let mut samples = [self.sample_ns_ms.take()];
         carry.round_rows("sample_ns_ms", &mut samples, SQUARE_MS);
         [self.sample_ns_ms] = samples;
+        let mut ticks = [self.ticks_shared_ns.take()];
+        carry.round_rows("ticks_shared_ns", &mut ticks, TIME_UNIT_NS);
+        [self.ticks_shared_ns] = ticks;
         if let Some(row) = self.ksoftirqd_rx_ns.take() {
             let mut rows = vec![Some(row)];
             carry.round_rows("ksoftirqd_rx", &mut rows, TIME_UNIT_NS);
@@ -324,6 +336,7 @@ impl Section for Cost {
             received_ns_ms,
             received_shared_ns,
             sample_ns_ms,
+            ticks_shared_ns,
             fewest_due,
         } = self;
         // A sum begins without any row, and so is an interval that was not measured.
@@ -337,6 +350,13 @@ impl Section for Cost {
                 }
                 _ => *sample_ns_ms = None,
             },
+        }
+        if let Some(more) = &later.ticks_shared_ns {
+            let sums = ticks_shared_ns.get_or_insert_default();
+            // No table is longer; a hostile log must not exhaust the memory.
+            sums.resize(sums.len().max(more.len()).min(MOST_ROWS), 0);
+            let sums = sums.iter_mut().zip(more);
+            sums.for_each(|(sum, more)| *sum = sum.saturating_add(*more));
         }
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
@@ -412,6 +432,10 @@ pub fn sum_of_known(own: Option<u64>, more: Option<u64>) -> Option<u64> {
         (Some(own), Some(more)) => Some(own.saturating_add(more)),
         (own, more) => own.or(more),
     }
+}
+
+fn one_row(row: Option<&[u64]>) -> Option<Packed> {
+    row.map(|row| packed::pack([Some(row)].into_iter()))
 }
 
 fn rows_of<T>(rows: &Rows<T>) -> impl Iterator<Item = Option<&[T]>> {

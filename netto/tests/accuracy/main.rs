@@ -209,7 +209,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
         let frames: Vec<u64> = stack.split(" < ").map(|name| places[name] + 0x10).collect();
         let kind = kind_of(*source);
         for _ in 0..*count {
-            stacks.add(kind, classifier.classify(kind, &frames));
+            stacks.add(kind, classifier.classify(kind, &frames), 1.0);
         }
         of_kind[usize::from(kind)] += u64::from(*count);
     }

@@ -60,7 +60,7 @@ impl Recording {
         let mut stacks = StackCounts::default();
         for (count, kind, frames) in &self.stacks {
             for _ in 0..*count {
-                stacks.add(*kind, self.classifier.classify(*kind, frames));
+                stacks.add(*kind, self.classifier.classify(*kind, frames), 1.0);
             }
         }
         let capabilities = Capabilities {

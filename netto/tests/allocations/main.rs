@@ -18,8 +18,14 @@ use netto_cost::analysis::attribute::{Attribution, Interval};
 use netto_cost::analysis::delta::Deltas;
 use netto_cost::analysis::samples::{Sample, Samples};
 use netto_cost::analysis::section::{Cpu, Filling};
+use netto_estimate::two_clocks::Clocks;
 
 const CPUS: usize = 4;
+/// Of perf and of the tick.
+const CLOCKS: Clocks = Clocks {
+    free_ns: 1e8,
+    stepped_ns: Some(4e6),
+};
 const INTERVAL_NS: u64 = 500_000_000;
 /// Stacks of each CPU in an interval.
 const STACKS: usize = 500;
@@ -90,7 +96,11 @@ impl Analysis {
         let text = "cpu  10 1 20 300 4 0 5 6 7 8\ncpu0 4 0 9 150 1 0 2 3 0 0\nctxt 77\n";
         proc_stat::parse_into(text, &mut self.stat).unwrap();
         self.samples.flame.pass(self.interval * INTERVAL_NS);
-        self.samples.begin();
+        self.samples.begin(
+            self.interval * INTERVAL_NS,
+            INTERVAL_NS,
+            [CLOCKS; CPUS].into_iter(),
+        );
         for cpu in 0..CPUS {
             for _ in 0..STACKS {
                 let (kind, frames) = &self.stacks[self.next % self.stacks.len()];
@@ -102,6 +112,7 @@ impl Analysis {
                         process: 1,
                         kind: *kind,
                         is_idle_task: false,
+                        is_by_tick: !self.next.is_multiple_of(8),
                         frames,
                     },
                 );

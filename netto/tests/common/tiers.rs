@@ -192,7 +192,7 @@ pub const TABLE: &[Row] = &[
     root("ticks::a_tc_program").statistics(KNOWN_COST),
     root("ticks::beside_").statistics(KNOWN_COST),
     root("ticks::they_split").statistics(SPLIT),
-    root("ticks::no_timer").one_guest(OLDER),
+    root("ticks::both_clocks").one_guest(OLDER),
     root("packets::one_costs").statistics(KNOWN_COST),
     root("packets::those_over").one_guest(NEWER),
     root("packets::those_for").guest(),

@@ -66,7 +66,7 @@ pub const SHARING: &[&str] = &[
     // Beside others.
     "idle::",
     "owners::who_turns_them_off",
-    "ticks::no_timer",
+    "ticks::both_clocks",
     // Ends it.
     "running::no_program_is_left_in_the_kernel_after_sigterm",
 ];

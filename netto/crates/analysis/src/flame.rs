@@ -119,10 +119,17 @@ impl Flame {
         self.is_network.get(event).copied().unwrap_or(false)
     }
 
-    /// Counts a stack of the classifier. `functions` is only called for a new stack; it gives the
+    /// Counts a stack of the classifier, as often as it is worth samples of weight 1. `functions` is only called for a new stack; it gives the
     /// starts of its functions, innermost first, with 0 for code that was loaded after the symbols
     /// were read.
-    pub fn add<'a>(&mut self, event: usize, stack: StackId, functions: impl FnOnce() -> &'a [u64]) {
+    pub fn add<'a>(
+        &mut self,
+        event: usize,
+        stack: StackId,
+        weight: f64,
+        functions: impl FnOnce() -> &'a [u64],
+    ) {
+        let times = weight.round().max(1.0) as u32;
         if self.epoch != stack.epoch {
             self.epoch = stack.epoch;
             self.nodes.clear();
@@ -133,20 +140,20 @@ impl Flame {
             && node.event == event
             && let Some(count) = current.counts.get_mut(node.at as usize)
         {
-            *count = count.saturating_add(1);
+            *count = count.saturating_add(times);
             return;
         }
         let at = match current.stacks.number([u64::from(event)], functions()) {
             Numbered::Again(at) => {
-                current.counts[at] = current.counts[at].saturating_add(1);
+                current.counts[at] = current.counts[at].saturating_add(times);
                 at as u32
             }
             Numbered::New(at) => {
-                current.counts.push(1);
+                current.counts.push(times);
                 at as u32
             }
             Numbered::NoRoom => {
-                current.left_out += 1;
+                current.left_out += u64::from(times);
                 return;
             }
         };
@@ -247,7 +254,7 @@ mod tests {
     /// Counts a stack, numbered by its leaf.
     fn count(flame: &mut Flame, event: usize, functions: &[u64]) {
         let number = functions.first().copied().unwrap_or(0) as usize;
-        flame.add(event, StackId { epoch: 1, number }, || functions);
+        flame.add(event, StackId { epoch: 1, number }, 1.0, || functions);
     }
 
     #[test]
@@ -326,14 +333,14 @@ mod tests {
             number: 3,
         };
         let (send, receive) = (row("tx_syscall"), row("rx_syscall"));
-        flame.add(send, known, || &[1]);
-        flame.add(send, known, || unreachable!("it is known"));
+        flame.add(send, known, 1.0, || &[1]);
+        flame.add(send, known, 1.0, || unreachable!("it is known"));
         // The same stack may belong to another event, and a number to another stack in another
         // epoch.
-        flame.add(receive, known, || &[1]);
-        flame.add(send, StackId { epoch: 2, ..known }, || &[2]);
+        flame.add(receive, known, 1.0, || &[1]);
+        flame.add(send, StackId { epoch: 2, ..known }, 1.0, || &[2]);
         flame.pass(GENERATION_NS);
-        flame.add(send, StackId { epoch: 2, ..known }, || &[1]);
+        flame.add(send, StackId { epoch: 2, ..known }, 1.0, || &[1]);
         let folded = flame.counted(GENERATION_NS).folded(name);
         assert_eq!(
             folded.text,

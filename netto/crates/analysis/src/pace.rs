@@ -23,9 +23,13 @@ pub fn period_ns(cpu: u32, turn: u32, nominal_hz: u64) -> u64 {
     ((nominal_ns * scale / 10_000) >> 32).max(1) as u64
 }
 
-/// The time that a taken sample stands for where one is taken each period: that of lost ones, too.
+/// The time that a taken sample stands for where one is taken each period: that of lost ones, too. Without any,
+/// that of one that could have been taken.
 pub fn worth_ns(period_ns: u64, taken: u64, lost: u64) -> u64 {
-    period_ns * (taken + lost) / taken.max(1)
+    match taken {
+        0 => period_ns,
+        _ => (u128::from(period_ns) * u128::from(taken + lost) / u128::from(taken)) as u64,
+    }
 }
 
 /// The clock of one CPU's sampler since its period was set.

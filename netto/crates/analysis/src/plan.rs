@@ -73,8 +73,6 @@ pub struct Facts {
     pub symbols: Result<(), String>,
     /// By component: whether this kernel has a function named by its rules.
     pub has_symbols: Vec<bool>,
-    /// Whether the scheduler's tick calls the sampler.
-    pub is_sampled_by_tick: bool,
     /// Whether the kernel can preempt softirqs (PREEMPT_RT).
     pub is_realtime: bool,
     /// Whether programs at tracepoints of softirqs run to their end before another task, or why that
@@ -93,7 +91,6 @@ impl Facts {
             stacks: untried(),
             symbols: untried(),
             has_symbols: vec![false; COMPONENTS.len()],
-            is_sampled_by_tick: false,
             is_realtime: false,
             tracepoints: untried(),
             programs: Err(reason),
@@ -290,10 +287,6 @@ impl Plan {
             }
             Kind::Timed(Source::Softirq(_), _) => sampling(Method::Sampling),
             Kind::Timed(source, _) => self.of_sockets(source),
-            Kind::Carved(Source::TIMER, _) if facts.is_sampled_by_tick => Availability::missing(
-                "the scheduler's tick, which takes the samples, comes before the TIMER softirq that \
-                 it raises, never in it; --sampler perf meets it",
-            ),
             Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling(Method::Sampling),
             Kind::Remainder => match &self.stacks {
                 Ok(()) => Availability::by(Method::Remainder),
@@ -407,16 +400,6 @@ impl Plan {
             }
         }
         kinds
-    }
-
-    /// The remark if the scheduler's ticks are all that shows socket calls.
-    pub fn note_on_ticks(&self) -> Option<String> {
-        let is_sampled = matches!(self.sockets, Sockets::Sampled { .. });
-        is_sampled.then(|| {
-            "Sends and receives are found at the scheduler's ticks: where tasks compete for a CPU, \
-             they may be off by half. --sampler perf has no such error, and costs more."
-                .to_owned()
-        })
     }
 
     /// Remarks on this plan for the user, one sentence each.

@@ -86,6 +86,14 @@ impl Prices {
         }
     }
 
+    /// The same of a sample by the scheduler's tick, whose interrupt comes anyway.
+    pub fn felt_tick(&self) -> FeltPrice {
+        FeltPrice {
+            own_ns: self.sample_ns,
+            stall_ns: 0.0,
+        }
+    }
+
     /// All probes of an event of this group, including those of interrupts.
     pub fn of_event_ns(&self, group: Group) -> f64 {
         let interrupts_ns = if group == Group::Softirqs {
@@ -120,7 +128,7 @@ pub struct FeltPrice {
 
 impl FeltPrice {
     /// Of an interrupt of a timer that takes this long itself.
-    fn of_interrupt(timer_ns: f64) -> FeltPrice {
+    pub fn of_interrupt(timer_ns: f64) -> FeltPrice {
         FeltPrice {
             own_ns: timer_ns,
             stall_ns: match timer_ns > EXIT_NS {

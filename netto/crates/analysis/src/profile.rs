@@ -24,6 +24,8 @@ struct Recorded {
     /// Its place among the tagged samples.
     tagged: Option<usize>,
     owner: Option<u32>,
+    /// In periods of its CPU.
+    weight: f64,
     worth_ns: u64,
     /// Its functions in [`IntervalProfile::functions`].
     begin: usize,
@@ -41,11 +43,12 @@ pub struct IntervalProfile {
 
 impl IntervalProfile {
     /// Adds a sample: its CPU, rows of its event and part, its place among the tagged samples if it
-    /// is one, and the starts of its functions, innermost first.
+    /// is one, for how many periods of its CPU it stands, and the starts of its functions, innermost first.
     pub fn add(
         &mut self,
         (cpu, event, part): (usize, usize, Option<usize>),
         tagged: Option<usize>,
+        weight: f64,
         functions: &[u64],
     ) {
         let begin = self.functions.len();
@@ -56,16 +59,17 @@ impl IntervalProfile {
             part,
             tagged,
             owner: None,
+            weight,
             worth_ns: 0,
             begin,
             end: self.functions.len(),
         });
     }
 
-    /// Sets the time for which each sample of a CPU stands.
+    /// Sets the time for which a sample of weight 1 stands on each CPU.
     pub fn set_worth(&mut self, worth_ns: impl Fn(usize) -> u64) {
         for sample in &mut self.samples {
-            sample.worth_ns = worth_ns(sample.cpu);
+            sample.worth_ns = (sample.weight * worth_ns(sample.cpu) as f64) as u64;
         }
     }
 
@@ -206,9 +210,9 @@ mod tests {
         let mut recorder = ProfileRecorder::default();
         for numbers in [[7, 8], [8, 7]] {
             let mut interval = IntervalProfile::default();
-            interval.add((0, 3, Some(4)), Some(0), &[10, 20]);
-            interval.add((0, 3, Some(4)), Some(1), &[10, 20]);
-            interval.add((1, 3, None), None, &[30]);
+            interval.add((0, 3, Some(4)), Some(0), 1.0, &[10, 20]);
+            interval.add((0, 3, Some(4)), Some(1), 1.0, &[10, 20]);
+            interval.add((1, 3, None), None, 2.0, &[30]);
             interval.set_worth(|cpu| 100 + cpu as u64);
             // Owners get other numbers from interval to interval.
             let name = |number| String::from(if number == numbers[0] { "web" } else { "db" });
@@ -239,7 +243,7 @@ mod tests {
                     owner: None,
                     functions: &[30],
                     count: 2,
-                    cpu_ns: 202,
+                    cpu_ns: 404,
                     ..owned
                 }
             ]
@@ -252,7 +256,7 @@ mod tests {
         let mut recorder = ProfileRecorder::default();
         let mut interval = IntervalProfile::default();
         for function in 0..MOST.known as u64 + 5 {
-            interval.add((0, 1, None), None, &[function]);
+            interval.add((0, 1, None), None, 1.0, &[function]);
         }
         recorder.add(&interval, 1);
         assert_eq!(recorder.rows().count(), MOST.known);

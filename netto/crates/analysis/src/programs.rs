@@ -4,6 +4,7 @@
 //! that is loaded may take the place of one that is gone.
 
 use metrics_common::COMPONENTS;
+use netto_estimate::design_effect::Mass;
 
 use super::classify::Classifier;
 
@@ -85,8 +86,8 @@ impl ProgramCode {
     }
 }
 
-/// Samples within a program, on one CPU and in one event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A sample within a program.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InProgram {
     /// The CPU.
     pub cpu: usize,
@@ -94,13 +95,15 @@ pub struct InProgram {
     pub event: usize,
     /// The program's number, or [`UNCERTAIN`].
     pub program: u32,
+    /// For how much time it stands, in periods of its CPU.
+    pub weight: f64,
 }
 
 /// Samples of networking in an interval.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramSamples {
     /// By CPU and row of the event, whether in a program or not.
-    all: Vec<u32>,
+    all: Vec<Mass>,
     inside: Vec<InProgram>,
 }
 
@@ -109,17 +112,19 @@ impl ProgramSamples {
     pub fn begin(&mut self, possible_cpus: usize) {
         self.inside.clear();
         self.all.clear();
-        self.all.resize(possible_cpus * COMPONENTS.len(), 0);
+        self.all
+            .resize(possible_cpus * COMPONENTS.len(), Mass::default());
     }
 
-    /// Counts a sample.
-    pub fn add(&mut self, cpu: usize, event: usize, program: Option<u32>) {
-        if let Some(count) = self.all.get_mut(cpu * COMPONENTS.len() + event) {
-            *count += 1;
+    /// Adds a sample of this weight.
+    pub fn add(&mut self, cpu: usize, event: usize, program: Option<u32>, weight: f64) {
+        if let Some(all) = self.all.get_mut(cpu * COMPONENTS.len() + event) {
+            all.add(weight);
             self.inside.extend(program.map(|program| InProgram {
                 cpu,
                 event,
                 program,
+                weight,
             }));
         }
     }
@@ -128,29 +133,33 @@ impl ProgramSamples {
     pub fn forget(&mut self, cpu: usize) {
         let first = cpu * COMPONENTS.len();
         // Most CPUs have none.
-        if let Some(counts) = self.all.get_mut(first..first + COMPONENTS.len())
-            && counts.iter().any(|count| *count > 0)
+        if let Some(rows) = self.all.get_mut(first..first + COMPONENTS.len())
+            && rows.iter().any(|mass| mass.sum() > 0.0)
         {
-            counts.fill(0);
+            rows.fill(Mass::default());
             self.inside.retain(|own| own.cpu != cpu);
         }
     }
 
-    /// Number of samples of an event on a CPU.
-    pub fn of(&self, cpu: usize, event: usize) -> u32 {
-        let count = self.all.get(cpu * COMPONENTS.len() + event);
-        count.copied().unwrap_or(0)
+    /// Samples of an event on a CPU.
+    pub fn of(&self, cpu: usize, event: usize) -> Mass {
+        let mass = self.all.get(cpu * COMPONENTS.len() + event);
+        mass.copied().unwrap_or_default()
     }
 
-    /// Number of samples of an event on all CPUs.
-    pub fn of_all(&self, event: usize) -> u32 {
+    /// Samples of an event on all CPUs.
+    pub fn of_all(&self, event: usize) -> Mass {
+        let mut all = Mass::default();
         let rows = self.all.chunks(COMPONENTS.len());
-        rows.filter_map(|row| row.get(event)).sum()
+        let of_event = rows.filter_map(|row| row.get(event));
+        of_event.for_each(|mass| all += *mass);
+        all
     }
 
     /// Brings those in programs in order of CPU, event and program.
     pub fn sort(&mut self) {
-        self.inside.sort_unstable();
+        self.inside
+            .sort_unstable_by_key(|own| (own.cpu, own.event, own.program));
     }
 
     /// Those in programs.
@@ -233,16 +242,17 @@ mod tests {
         let receive = index_of("rx_softirq").unwrap();
         let mut samples = ProgramSamples::default();
         samples.begin(2);
-        samples.add(1, receive, Some(7));
-        samples.add(1, receive, None);
-        samples.add(0, receive, Some(8));
-        samples.add(2, receive, Some(8));
-        assert_eq!([0, 1, 2].map(|cpu| samples.of(cpu, receive)), [1, 2, 0]);
-        assert_eq!(samples.of_all(receive), 3);
+        samples.add(1, receive, Some(7), 1.0);
+        samples.add(1, receive, None, 1.0);
+        samples.add(0, receive, Some(8), 1.0);
+        samples.add(2, receive, Some(8), 1.0);
+        let found = [0, 1, 2].map(|cpu| samples.of(cpu, receive));
+        assert_eq!(found, [1, 2, 0].map(Mass::of));
+        assert_eq!(samples.of_all(receive), Mass::of(3));
         samples.sort();
         assert_eq!(samples.in_programs()[0].cpu, 0);
         samples.forget(0);
-        assert_eq!(samples.of(0, receive), 0);
+        assert_eq!(samples.of(0, receive), Mass::default());
         let [own] = samples.in_programs() else {
             panic!("one is left");
         };

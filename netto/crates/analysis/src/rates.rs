@@ -23,6 +23,9 @@ const MOST_STALLED: f64 = 0.1;
 /// Least change of a rate, as a ratio.
 const WORTH_A_CHANGE: f64 = 0.2;
 
+/// The part of the budget for samples that the tick's may take, before perf's: they tell more for the price.
+const TICKS_PART: f64 = 0.5;
+
 /// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuInterval {
@@ -34,8 +37,10 @@ pub struct CpuInterval {
     pub busy_ratio: Option<f64>,
     /// The budget for samples, as a share of its time.
     pub may_cost_ratio: f64,
-    /// What one sample costs.
+    /// What a sample by perf's clock costs.
     pub sample: FeltPrice,
+    /// What one by the tick costs.
+    pub tick: FeltPrice,
     /// How many periods the next interval is to have: its samples need room.
     pub periods: u32,
 }
@@ -43,8 +48,10 @@ pub struct CpuInterval {
 /// The sampling rate of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Samples per second; 0: none.
+    /// Samples per second by perf's clock; 0: none.
     pub hz: u64,
+    /// Samples per second by the tick, while the CPU does something; 0: none.
+    pub ticks_hz: u64,
     /// Whether samples only detect networking.
     pub is_look: bool,
 }
@@ -53,6 +60,8 @@ pub struct Rate {
 #[derive(Debug, Clone)]
 pub struct Rates {
     most_hz: u64,
+    /// Ticks per second; 0 if they take no samples.
+    ticks_hz: u64,
     cpus: Vec<Cpu>,
 }
 
@@ -65,11 +74,12 @@ struct Cpu {
 }
 
 impl Rates {
-    /// Starts with the highest rate everywhere: while softirqs are timed, many samples tell their bias
-    /// (`Bias`) within the first interval.
-    pub fn new(most_hz: u64) -> Self {
+    /// Starts with the highest rate of perf's clock everywhere: while softirqs are timed, many samples tell
+    /// their bias (`Bias`) within the first interval. `ticks_hz`: ticks per second, 0 if they take no samples.
+    pub fn new(most_hz: u64, ticks_hz: u64) -> Self {
         Rates {
             most_hz,
+            ticks_hz,
             cpus: Vec::new(),
         }
     }
@@ -84,7 +94,8 @@ impl Rates {
     /// rate in one: there is no room for more. `running_hz`: the highest rate in use; a rate that was chosen
     /// applies from the next interval on.
     pub fn most_periods(&self, running_hz: u64) -> u32 {
-        let chosen = self.cpus.iter().map(|known| known.rate.hz).max();
+        let rates = self.cpus.iter().map(|known| known.rate);
+        let chosen = rates.map(|rate| rate.hz + rate.ticks_hz).max();
         let highest = chosen.unwrap_or(self.most_hz).max(running_hz);
         let fit = self.most_hz / highest.max(1);
         u32::try_from(fit).unwrap_or(u32::MAX)
@@ -96,6 +107,7 @@ impl Rates {
             quiet_ns: 0,
             rate: Rate {
                 hz: self.most_hz,
+                ticks_hz: 0,
                 is_look: false,
             },
         }
@@ -114,6 +126,8 @@ impl Rates {
             self.cpus.resize(cpu + 1, self.unknown());
         }
         let most_hz = (self.most_hz / u64::from(interval.periods.max(1))).max(1);
+        // Perf's clock has to meet what the tick does not.
+        let most_ticks_hz = self.ticks_hz.min(most_hz.saturating_sub(FEWEST_HZ));
         let known = &mut self.cpus[cpu];
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
@@ -126,28 +140,48 @@ impl Rates {
         }
         let idles = interval.busy_ratio.is_some_and(|busy| busy < IDLES);
         let is_look = known.quiet_ns >= QUIET_NS;
-        let hz = match is_look {
-            true if softirqs_are_timed && idles => 0,
-            true => LOOKING_HZ.min(most_hz),
-            false => interval.affordable_hz(network_ratio, most_hz),
+        let (hz, ticks_hz) = match is_look {
+            true if softirqs_are_timed && idles => (0, 0),
+            true => (LOOKING_HZ.min(most_hz), 0),
+            false => interval.affordable_hz(network_ratio, most_hz, most_ticks_hz),
         };
-        let differs = (hz as f64 - known.rate.hz as f64).abs();
-        let is_worth_it = differs > WORTH_A_CHANGE * known.rate.hz as f64;
-        let has_room = known.rate.hz <= most_hz;
-        if known.rate.is_look != is_look || is_worth_it || !has_room {
-            known.rate = Rate { hz, is_look };
+        let is_worth_it = |wanted: u64, now: u64| {
+            (wanted as f64 - now as f64).abs() > WORTH_A_CHANGE * now as f64
+        };
+        let Rate {
+            hz: now_hz,
+            ticks_hz: now_ticks_hz,
+            ..
+        } = known.rate;
+        let has_room = now_hz + now_ticks_hz <= most_hz;
+        if known.rate.is_look != is_look
+            || is_worth_it(hz, now_hz)
+            || is_worth_it(ticks_hz, now_ticks_hz)
+            || !has_room
+        {
+            known.rate = Rate {
+                hz,
+                ticks_hz,
+                is_look,
+            };
         }
         known.rate
     }
 }
 
 impl CpuInterval {
-    fn affordable_hz(&self, network_ratio: f64, most_hz: u64) -> u64 {
-        let by_all = self.may_cost_ratio / self.sample.on(network_ratio).max(1.0);
+    /// The rates of perf's clock and of ticks.
+    fn affordable_hz(&self, network_ratio: f64, most_hz: u64, most_ticks_hz: u64) -> (u64, u64) {
+        let tick_ns = self.tick.on(network_ratio).max(1.0);
+        let ticks_hz = TICKS_PART * self.may_cost_ratio.max(0.0) / tick_ns * 1e9;
+        let ticks_hz = (ticks_hz as u64).clamp(FEWEST_HZ.min(most_ticks_hz), most_ticks_hz);
+        let may_cost_ratio = self.may_cost_ratio - ticks_hz as f64 * tick_ns / 1e9;
+        let most_hz = most_hz - ticks_hz;
+        let by_all = may_cost_ratio / self.sample.on(network_ratio).max(1.0);
         // Once the stream has lost all that samples make it lose, one more costs its own time.
-        let beyond = (self.may_cost_ratio - MOST_STALLED) / self.sample.own_ns.max(1.0);
+        let beyond = (may_cost_ratio - MOST_STALLED) / self.sample.own_ns.max(1.0);
         let hz = by_all.max(beyond).max(0.0) * 1e9;
-        (hz as u64).clamp(FEWEST_HZ.min(most_hz), most_hz)
+        ((hz as u64).clamp(FEWEST_HZ.min(most_hz), most_hz), ticks_hz)
     }
 }
 
@@ -168,6 +202,10 @@ mod tests {
                 own_ns: 2_000.0,
                 stall_ns: 0.0,
             },
+            tick: FeltPrice {
+                own_ns: 10_000.0,
+                stall_ns: 0.0,
+            },
             periods: 1,
         }
     }
@@ -181,20 +219,20 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_networking_is_sampled_as_asked_if_the_budget_allows() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let rate = after(&mut rates, 60, true, interval(0.2, 0.5));
         assert_eq!((rate.hz, rate.is_look), (1000, false));
     }
 
     #[test]
     fn where_a_sample_is_dear_there_are_fewer_and_never_none() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let mut dear = interval(0.2, 0.5);
         dear.sample.own_ns = 20_000.0;
         assert_eq!(after(&mut rates, 1, true, dear).hz, 500);
         dear.may_cost_ratio = -0.3;
         assert_eq!(after(&mut rates, 1, true, dear).hz, FEWEST_HZ);
-        let mut slow = Rates::new(5);
+        let mut slow = Rates::new(5, 0);
         assert_eq!(after(&mut slow, 1, true, dear).hz, 5);
     }
 
@@ -210,7 +248,7 @@ mod tests {
 
     #[test]
     fn where_samples_break_off_a_stream_a_cpu_full_of_networking_is_sampled_less_at_once() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let stalls = |network_ratio| CpuInterval {
             sample: FeltPrice {
                 own_ns: 10_000.0,
@@ -225,12 +263,15 @@ mod tests {
             may_cost_ratio: 0.11,
             ..stalls(1.0)
         };
-        assert_eq!(Rates::new(2_000).next(0, INTERVAL, true, spared).hz, 1_100);
+        assert_eq!(
+            Rates::new(2_000, 0).next(0, INTERVAL, true, spared).hz,
+            1_100
+        );
         let rich = CpuInterval {
             may_cost_ratio: 0.12,
             ..spared
         };
-        assert_eq!(Rates::new(2_000).next(0, INTERVAL, true, rich).hz, 2_000);
+        assert_eq!(Rates::new(2_000, 0).next(0, INTERVAL, true, rich).hz, 2_000);
         // Its end is less urgent: it may only pause.
         after(&mut rates, 30, true, stalls(1.0));
         assert_eq!(rates.next(0, INTERVAL, true, stalls(0.0)).hz, 100);
@@ -238,8 +279,49 @@ mod tests {
     }
 
     #[test]
+    fn the_tick_takes_half_of_what_samples_may_cost_and_perfs_clock_what_it_leaves() {
+        let mut rates = Rates::new(1000, 250);
+        let dear = CpuInterval {
+            sample: FeltPrice {
+                own_ns: 20_000.0,
+                stall_ns: 480_000.0,
+            },
+            ..interval(1.0, 1.0)
+        };
+        let rate = after(&mut rates, 1, true, dear);
+        assert_eq!((rate.hz, rate.ticks_hz), (14, 250));
+        let small = CpuInterval {
+            may_cost_ratio: 0.002,
+            ..dear
+        };
+        let rate = after(&mut rates, 1, true, small);
+        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 100));
+        let none = CpuInterval {
+            may_cost_ratio: -1.0,
+            ..dear
+        };
+        let rate = after(&mut rates, 1, true, none);
+        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, FEWEST_HZ));
+    }
+
+    #[test]
+    fn both_clocks_together_take_no_more_samples_than_were_asked_for() {
+        for most_hz in [1, 5, 8, 9, 40, 300] {
+            let mut rates = Rates::new(most_hz, 250);
+            let rate = after(&mut rates, 1, true, interval(0.2, 0.5));
+            assert!(
+                rate.hz > 0 && rate.hz + rate.ticks_hz <= most_hz,
+                "{rate:?}"
+            );
+        }
+        let mut rates = Rates::new(1000, 250);
+        let rate = after(&mut rates, 11, true, interval(0.0, 0.9));
+        assert_eq!((rate.hz, rate.ticks_hz), (LOOKING_HZ, 0), "a look");
+    }
+
+    #[test]
     fn an_interval_has_as_many_periods_as_samples_of_the_busiest_cpu_have_room_in() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         assert_eq!(rates.most_periods(0), 1, "none is known yet");
         rates.next(1, INTERVAL, true, interval(0.2, 0.5));
         assert_eq!(rates.most_periods(0), 1);
@@ -254,7 +336,7 @@ mod tests {
 
     #[test]
     fn samples_leave_room_for_the_periods_that_the_next_interval_is_to_have() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let long = |periods| CpuInterval {
             periods,
             ..interval(0.2, 0.5)
@@ -268,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_small_change_of_what_is_left_changes_nothing() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let mut dear = interval(0.2, 0.5);
         for cost in [20_000.0, 21_000.0, 19_000.0, 22_000.0] {
             dear.sample.own_ns = cost;
@@ -278,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_idles_is_left_alone_and_sampled_again_as_soon_as_its_clock_shows_networking() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         assert_eq!(after(&mut rates, 9, true, interval(0.0, 0.01)).hz, 1000);
         let rate = after(&mut rates, 2, true, interval(0.0, 0.01));
         assert_eq!((rate.hz, rate.is_look), (0, true));
@@ -287,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_packet_now_and_then_is_no_traffic() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         for _ in 0..20 {
             rates.next(0, INTERVAL, true, interval(0.001, 0.01));
             after(&mut rates, 2, true, interval(0.0, 0.01));
@@ -298,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_busy_with_something_else_is_looked_at() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let rate = after(&mut rates, 11, true, interval(0.0, 0.9));
         assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
         let mut met = interval(0.0, 0.9);
@@ -308,7 +390,7 @@ mod tests {
 
     #[test]
     fn without_a_clock_of_softirqs_even_an_idle_cpu_is_looked_at() {
-        let mut rates = Rates::new(1000);
+        let mut rates = Rates::new(1000, 0);
         let rate = after(&mut rates, 11, false, interval(0.0, 0.0));
         assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
     }

@@ -102,7 +102,7 @@ pub struct Met {
 }
 
 /// One sample of networking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaggedSample {
     /// CPU on which it was taken.
     pub cpu: usize,
@@ -118,6 +118,8 @@ pub struct TaggedSample {
     /// Whether it was taken in addition, while a window was open: evidence of owners, but it stands
     /// for no time.
     pub is_of_window: bool,
+    /// For how much time it stands, in periods of its CPU; 1 of one that stands for no time.
+    pub weight: f64,
     /// The task that ran.
     pub tag: SampleTag,
 }

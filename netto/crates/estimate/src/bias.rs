@@ -37,15 +37,14 @@ const REMEMBERED: usize = 40;
 /// ratio was 1.10, a minute later without them 0.95. It counts as much as so many moments.
 const ASSUMED: f64 = 0.08;
 const ASSUMED_MOMENTS: f64 = 8.0;
-/// Plausible ratios on any kernel, of perf's clock and of ticks: these come rarely while a CPU idles,
-/// and so seldom meet softirqs of packets that wake it.
-const OF_PERF: RangeInclusive<f64> = 0.8..=1.6;
-const OF_TICKS: RangeInclusive<f64> = 0.5..=10.0;
+/// Plausible ratios on any kernel: of timed to sampled time, and of two clocks.
+const OF_TIME: RangeInclusive<f64> = 0.8..=1.6;
+const OF_CLOCKS: RangeInclusive<f64> = 0.1..=10.0;
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bias {
     moments: VecDeque<Moment>,
-    is_of_ticks: bool,
+    is_of_clocks: bool,
 }
 
 /// What was learnt in a moment.
@@ -60,10 +59,10 @@ struct Moment {
 }
 
 impl Bias {
-    /// The bias of samples by the scheduler's tick.
-    pub fn of_ticks() -> Bias {
+    /// The ratio of one clock's samples to those of another, instead of the time that is known.
+    pub fn of_ratio() -> Bias {
         Bias {
-            is_of_ticks: true,
+            is_of_clocks: true,
             ..Bias::default()
         }
     }
@@ -71,9 +70,14 @@ impl Bias {
     /// Begins an interval; what is added next belongs to it.
     pub fn begin_interval(&mut self, now_ns: u64) {
         match self.moments.back_mut() {
-            Some(unused) if unused.timed_ns == 0.0 => unused.begun_ns = now_ns,
+            Some(unused) if unused.timed_ns == 0.0 && unused.samples == 0.0 => {
+                unused.begun_ns = now_ns
+            }
             Some(newest) if now_ns.saturating_sub(newest.begun_ns) < MOMENT_NS => {}
             _ => {
+                if self.moments.is_empty() {
+                    self.moments.reserve_exact(REMEMBERED + 1);
+                }
                 self.moments.push_back(Moment {
                     begun_ns: now_ns,
                     ..Moment::default()
@@ -86,14 +90,20 @@ impl Bias {
     }
 
     /// Adds an interval of one CPU: the time of a softirq by the clock, and the samples in that
-    /// time whose stacks alone show it, each of which stands for a period.
-    pub fn add(&mut self, timed_ns: u64, samples: u32, period_ns: u64) {
+    /// time whose stacks alone show it, each of which stands for a period, nanoseconds.
+    pub fn add(&mut self, timed_ns: f64, samples: f64, period_ns: f64) {
         if let Some(moment) = self.moments.back_mut() {
-            moment.timed_ns += timed_ns as f64;
-            moment.sampled_ns += f64::from(samples) * period_ns as f64;
-            moment.due += timed_ns as f64 / period_ns.max(1) as f64;
-            moment.samples += f64::from(samples);
+            moment.timed_ns += timed_ns;
+            moment.sampled_ns += samples * period_ns;
+            moment.due += timed_ns / period_ns.max(1.0);
+            moment.samples += samples;
         }
+    }
+
+    /// How many samples were due in all moments, and how many were taken.
+    pub fn observations(&self) -> (f64, f64) {
+        let sum = |of: fn(&Moment) -> f64| self.moments.iter().map(of).sum();
+        (sum(|moment| moment.due), sum(|moment| moment.samples))
     }
 
     /// The factor for time found by samples; `None` before it is known.
@@ -122,7 +132,11 @@ impl Bias {
         let mean_off = sum(&|own| weight(own, between) * off(own)) / known;
         let error_ratio = student(NORMAL, freedom) * (between + 1.0 / known).sqrt();
         let found = 1.0 / (plain * (1.0 + mean_off)).max(1e-9);
-        let possible = if self.is_of_ticks { OF_TICKS } else { OF_PERF };
+        let possible = if self.is_of_clocks {
+            OF_CLOCKS
+        } else {
+            OF_TIME
+        };
         let ratio = found.clamp(*possible.start(), *possible.end());
         Some(Correction {
             ratio,
@@ -141,19 +155,16 @@ mod tests {
 
     use super::*;
 
-    const MS: u64 = 1_000_000;
-    const PERIOD: u64 = 4 * MS;
+    const MS: f64 = 1e6;
+    const PERIOD: f64 = 4.0 * MS;
 
     /// Adds a moment in which of this many due samples so many were had, in intervals.
     fn moment(bias: &mut Bias, number: u64, due: u64, samples: u32) {
         bias.begin_interval(number * MOMENT_NS);
-        bias.add(due * PERIOD / 2, samples / 2, PERIOD);
+        let (due, samples) = (due as f64, f64::from(samples));
+        bias.add(due / 2.0 * PERIOD, samples / 2.0, PERIOD);
         bias.begin_interval(number * MOMENT_NS + MOMENT_NS / 2);
-        bias.add(
-            due * PERIOD - due * PERIOD / 2,
-            samples - samples / 2,
-            PERIOD,
-        );
+        bias.add(due / 2.0 * PERIOD, samples / 2.0, PERIOD);
     }
 
     fn normal(random: &mut SplitMix64) -> f64 {
@@ -191,16 +202,16 @@ mod tests {
         for number in 0..20 {
             bias.begin_interval(number * MOMENT_NS);
             for _ in 0..100 {
-                bias.add(100_000, 0, MS);
-                bias.add(2_000_000, 2, MS);
+                bias.add(1e5, 0.0, MS);
+                bias.add(2e6, 2.0, MS);
             }
         }
         assert!((bias.correction().unwrap().ratio - 1.05).abs() < 1e-9);
     }
 
     #[test]
-    fn ticks_may_miss_most_of_what_wakes_a_cpu_and_perf_is_not_believed_to() {
-        for (mut bias, ratio) in [(Bias::of_ticks(), 8.0), (Bias::default(), 1.6)] {
+    fn one_clock_may_miss_most_of_what_another_meets_and_a_sampler_is_not_believed_to() {
+        for (mut bias, ratio) in [(Bias::of_ratio(), 8.0), (Bias::default(), 1.6)] {
             for number in 0..5 {
                 moment(&mut bias, number, 400, 50);
             }
@@ -229,7 +240,7 @@ mod tests {
         let mut bias = Bias::default();
         for number in 0..100 {
             bias.begin_interval(number * MOMENT_NS);
-            bias.add(0, 0, PERIOD);
+            bias.add(0.0, 0.0, PERIOD);
         }
         assert_eq!(bias.moments.len(), 1);
     }

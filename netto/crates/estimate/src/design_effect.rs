@@ -14,9 +14,11 @@ const LEAST_VARIANCE: f64 = 0.05 * 0.95;
 /// Most owners kept, each on each of its CPUs; above that, those without samples in the last window are
 /// forgotten.
 const MOST: usize = 4_096;
+/// How far sums of the same weights may differ, as a ratio: an observation of many has more.
+const ROUNDING: f64 = 1e-9;
 
 /// Weights, of which few may count more than all others.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Mass {
     sum: f64,
     squares: f64,
@@ -35,10 +37,42 @@ impl Mass {
         self.squares += weight * weight * number;
     }
 
+    /// In another unit, of which one of this has so many.
+    pub fn times(self, factor: f64) -> Mass {
+        Mass {
+            sum: self.sum * factor,
+            squares: self.squares * factor * factor,
+        }
+    }
+
     /// Leaves this part of it.
     pub fn fade(&mut self, left: f64) {
         self.sum *= left;
         self.squares *= left;
+    }
+
+    /// One observation.
+    pub fn one(weight: f64) -> Mass {
+        let mut mass = Mass::default();
+        mass.add(weight);
+        mass
+    }
+
+    /// Whether it is more than what sums of the same weights differ by in another order.
+    pub fn is_part_of(self, all: Mass) -> bool {
+        self.sum > ROUNDING * all.sum
+    }
+
+    /// So many observations of weight 1.
+    pub fn of(number: u32) -> Mass {
+        let mut mass = Mass::default();
+        mass.add_equal(1.0, f64::from(number));
+        mass
+    }
+
+    /// Their sum.
+    pub fn sum(self) -> f64 {
+        self.sum
     }
 
     /// The mean weight of what they sum to; 0 without any.
@@ -50,6 +84,21 @@ impl Mass {
     /// Sampling*, 1965, section 11.7).
     pub fn number(self) -> f64 {
         self.sum * self.sum / self.squares.max(f64::MIN_POSITIVE)
+    }
+}
+
+impl std::ops::AddAssign for Mass {
+    fn add_assign(&mut self, more: Mass) {
+        self.sum += more.sum;
+        self.squares += more.squares;
+    }
+}
+
+/// Of observations that are among them.
+impl std::ops::SubAssign for Mass {
+    fn sub_assign(&mut self, less: Mass) {
+        self.sum = (self.sum - less.sum).max(0.0);
+        self.squares = (self.squares - less.squares).max(0.0);
     }
 }
 
@@ -220,10 +269,8 @@ impl Clusters {
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         for ((cpu, who), owner) in std::mem::take(&mut self.owners) {
             let known = self.owners.entry((cpu, renamed(who))).or_default();
-            for (known, more) in [(&mut known.now, owner.now), (&mut known.last, owner.last)] {
-                known.sum += more.sum;
-                known.squares += more.squares;
-            }
+            known.now += owner.now;
+            known.last += owner.last;
             known.sum += owner.sum;
         }
     }

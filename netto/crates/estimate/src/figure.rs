@@ -38,6 +38,15 @@ impl Figure {
         (self.value > 0.0).then(|| self.variance / self.value)
     }
 
+    /// With another error of this standard deviation that is the same in all strata.
+    #[must_use]
+    pub fn with_shared_error(self, deviation: f64) -> Figure {
+        Figure {
+            shared: self.shared.hypot(deviation),
+            ..self
+        }
+    }
+
     /// The standard deviation of all errors.
     pub fn deviation(&self) -> f64 {
         (self.variance + self.shared * self.shared).sqrt()

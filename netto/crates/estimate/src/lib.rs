@@ -7,7 +7,8 @@
 //! * [`crossed`], [`design_effect`]: the same of two sides, causes and payers, whose samples come in windows.
 //! * [`clusters`]: shares of what is sampled in clusters. [`difference`]: that of two series.
 //! * [`windowed_counts`], [`mean_length`]: what is measured in windows only.
-//! * [`bias`]: the factor by which samples are wrong.
+//! * [`bias`]: the factor by which samples are wrong. [`two_clocks`]: samples of one that is in step with the
+//!   work, corrected by few of another.
 //!
 //! How often intervals have the truth is tried in `tests/coverage`.
 
@@ -22,6 +23,7 @@ pub mod proportion;
 pub mod quantile;
 pub mod random;
 pub mod shares;
+pub mod two_clocks;
 pub mod windowed_counts;
 
 pub use bias::Correction;

@@ -129,11 +129,16 @@ impl MeanLength {
 }
 
 impl Estimate {
-    /// Combines it with what this many samples show, each of which stands for this time, by the
+    /// Combines it with the time that samples show, of which one stands for `worth_ns` on average, by the
     /// inverse of their variances. That of samples is of their expected number: by their own
     /// number, those that are too few would count most.
     #[must_use]
-    pub fn with_samples(self, samples: u32, worth_ns: f64, factor: Option<Correction>) -> Estimate {
+    pub fn with_samples(
+        self,
+        by_samples_ns: f64,
+        worth_ns: f64,
+        factor: Option<Correction>,
+    ) -> Estimate {
         let Some(factor) = factor.filter(|_| self.variance > 0.0) else {
             return self;
         };
@@ -146,7 +151,7 @@ impl Estimate {
         let other = 1.0 - own;
         let of_both =
             |own_value: f64, by_samples: f64| own.powi(2) * own_value + other.powi(2) * by_samples;
-        let sampled_ns = other * f64::from(samples) * worth_ns;
+        let sampled_ns = other * by_samples_ns;
         Estimate {
             figure: Figure {
                 value: own * ns + sampled_ns,
@@ -232,7 +237,7 @@ mod tests {
                     ratio: 1.0,
                     error_ratio: 0.05,
                 };
-                found = found.with_samples(taken.round() as u32, worth_ns, Some(factor));
+                found = found.with_samples(taken.round() * worth_ns, worth_ns, Some(factor));
             }
             sums[0] += found.figure.value;
             sums[1] += found.figure.variance;
@@ -288,13 +293,13 @@ mod tests {
             ratio: 1.0,
             error_ratio: 0.01,
         };
-        let both = alone.with_samples(1_500, 1_000.0, Some(factor));
+        let both = alone.with_samples(1.5e6, 1_000.0, Some(factor));
         assert!(both.variance < 0.3 * alone.variance);
         assert!(
             (both.figure.value / alone.figure.value - 1.0).abs() < 1e-9,
             "they agree"
         );
-        assert_eq!(alone.with_samples(0, 1_000.0, None), alone);
+        assert_eq!(alone.with_samples(0.0, 1_000.0, None), alone);
     }
 
     /// As bulk TCP does: few long softirqs, many short ones, in turns of ten seconds, with a window in

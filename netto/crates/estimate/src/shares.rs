@@ -13,6 +13,11 @@
 //! One interval may be too short to pay for all of its samples. The difference is carried to the
 //! following intervals: for each part, the time given out stays within some sampling periods of the
 //! time found, permanently. No time is held back: all of an interval's time is given out at once.
+//!
+//! A sample may stand for more time than another of the same CPU: each has a weight, in samples that stand
+//! for one period.
+
+use crate::design_effect::Mass;
 
 /// Expected samples from which an interval is divided by its own samples alone: the chance of
 /// having none is then 1 in 3,000.
@@ -62,12 +67,12 @@ impl HostPool {
         }
     }
 
-    /// Counts samples of this interval.
-    pub fn add(&mut self, row: usize, count: u32) {
+    /// Adds samples of this interval.
+    pub fn add(&mut self, row: usize, samples: Mass) {
         let rows = self.now.len().max(row + 1);
         self.recent.resize(rows, 0.0);
         self.now.resize(rows, 0.0);
-        self.now[row] += f64::from(count);
+        self.now[row] += samples.sum();
     }
 
     /// Forgets a row, whose number something else will have.
@@ -79,10 +84,10 @@ impl HostPool {
         }
     }
 
-    /// Weight of a row without these own samples.
-    fn of_others(&self, row: usize, own: u32) -> f64 {
+    /// Weight of a row without these samples of one CPU.
+    fn of_others(&self, row: usize, of_cpu: Mass) -> f64 {
         match (self.recent.get(row), self.now.get(row)) {
-            (Some(recent), Some(now)) => recent + (now - f64::from(own)).max(0.0),
+            (Some(recent), Some(now)) => recent + (now - of_cpu.sum()).max(0.0),
             _ => 0.0,
         }
     }
@@ -101,11 +106,24 @@ struct Member {
     /// members.
     carried_ns: f64,
     /// Its past samples, with decreasing weight.
-    recent: f64,
+    recent: Mass,
     /// Its samples in this interval.
-    count: u32,
+    samples: Mass,
     /// Share of the recent past.
     share: f64,
+}
+
+impl Member {
+    /// The mean weight of one of its samples; 1 before any.
+    fn weight(&self) -> f64 {
+        let of_past = self.recent.mean();
+        let known = if of_past > 0.0 {
+            of_past
+        } else {
+            self.samples.mean()
+        };
+        if known > 0.0 { known } else { 1.0 }
+    }
 }
 
 /// The state of one whole's split on one CPU.
@@ -124,10 +142,10 @@ pub struct Pool {
 pub struct Whole<'a> {
     /// Nanoseconds.
     pub time_ns: u64,
-    /// Time between two samples, nanoseconds.
+    /// The time for which a sample of weight 1 stands, nanoseconds.
     pub period_ns: u64,
     /// Samples by row.
-    pub counts: &'a [(usize, u32)],
+    pub samples: &'a [(usize, Mass)],
     /// The row that gets the rest.
     pub rest: usize,
     /// The end of the interval, on a clock of the caller's.
@@ -147,7 +165,8 @@ struct Expected {
 ///
 /// A part's variance is Σ T w p (1 − p) over strata, where T is the stratum's time, w that of one of its
 /// samples, and p the part's share of it (W. G. Cochran, *Sampling Techniques*, 3rd edition, 1977,
-/// theorem 5.3 and section 5.10). Shares are those of the recent past, to which the host's add some
+/// theorem 5.3 and section 5.10). Where samples of a stratum stand for unlike times, that of a ratio of sums
+/// (section 6.4): T p (w (1 − 2 p) + p W), with w of the part's samples, and W of all. Shares are those of the recent past, to which the host's add some
 /// samples: an interval's own are too few for p (1 − p), and a part's samples may all be on CPUs where
 /// each stands for little.
 #[derive(Debug, Clone, Default)]
@@ -172,12 +191,19 @@ impl Design {
         &mut self.rows[row]
     }
 
-    fn add(&mut self, row: usize, time_ns: f64, worth_ns: f64, share: f64, has_past: bool) {
-        let expected = self.row(row);
+    /// Adds what is expected of a member in so much time, where a sample of weight 1 stands for `worth_ns`, and
+    /// those of all members have this weight on average.
+    fn add(&mut self, member: &Member, time_ns: f64, worth_ns: f64, mean: f64, has_past: bool) {
+        let (share, weight) = (member.share, member.weight());
+        let expected = self.row(member.row);
         expected.time += time_ns * share;
         // The share of few samples says nothing of those that show something else.
-        let others = if has_past { 1.0 - share } else { 1.0 };
-        expected.variance += time_ns * worth_ns * share * others;
+        let of_one = if has_past {
+            weight * (1.0 - 2.0 * share) + share * mean
+        } else {
+            weight
+        };
+        expected.variance += time_ns * worth_ns * share * of_one.max(0.0);
     }
 
     fn of(&self, row: usize) -> Expected {
@@ -227,36 +253,40 @@ impl Pool {
         design: &mut Design,
         mut hand_out: impl FnMut(usize, u64),
     ) -> Basis {
-        let samples: u32 = whole.counts.iter().map(|(_, count)| count).sum();
-        if whole.time_ns == 0 && samples == 0 {
+        let samples: f64 = whole.samples.iter().map(|(_, mass)| mass.sum()).sum();
+        if whole.time_ns == 0 && samples == 0.0 {
             return Basis::default();
         }
         self.age(whole.now_ns);
         self.meet(whole, host);
         let past = self.weigh(whole, samples, host);
 
-        let (time_ns, samples) = (whole.time_ns as f64, f64::from(samples));
+        let time_ns = whole.time_ns as f64;
         let worth_ns = self.worth_ns(whole.period_ns);
-        let expected = time_ns / worth_ns;
+        let shares = self.members.iter();
+        let mean: f64 = shares.map(|member| member.share * member.weight()).sum();
+        // Heavy samples are few.
+        let sample_ns = worth_ns * mean;
+        let expected = time_ns / sample_ns;
         let missing = (ENOUGH - expected).max(0.0);
         let mut weights = 0.0;
         for member in &mut self.members {
-            let own = f64::from(member.count);
+            let of_it = member.samples.sum();
             member.carried_ns += if missing > 0.0 || samples == 0.0 {
-                worth_ns * own + member.share * (time_ns - worth_ns * samples)
+                worth_ns * of_it + member.share * (time_ns - worth_ns * samples)
             } else {
-                time_ns * own / samples
+                time_ns * of_it / samples
             };
-            weights += (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+            weights += (member.carried_ns + member.share * missing * sample_ns).max(0.0);
         }
         design.whole_ns += time_ns;
-        design.moment += time_ns * worth_ns;
+        design.moment += time_ns * sample_ns;
         for member in &self.members {
-            design.add(member.row, time_ns, worth_ns, member.share, past.is_some());
+            design.add(member, time_ns, worth_ns, mean, past.is_some());
         }
         let mut left_ns = whole.time_ns;
         for member in &mut self.members {
-            let weight = (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+            let weight = (member.carried_ns + member.share * missing * sample_ns).max(0.0);
             if member.row != whole.rest && weights > 0.0 {
                 // Rounded down, except for rounding errors of floating point.
                 let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
@@ -271,9 +301,10 @@ impl Pool {
         }
         design.row(whole.rest).given += left_ns as f64;
         hand_out(whole.rest, left_ns);
-        self.remember(whole, worth_ns);
+        self.remember(whole, sample_ns);
+        let number = samples / mean;
         let by_samples = match (samples > 0.0, past.is_some()) {
-            (true, true) => samples / (samples + missing),
+            (true, true) => number / (number + missing),
             (true, false) => 1.0,
             (false, _) => 0.0,
         };
@@ -292,8 +323,8 @@ impl Pool {
         let lighter = (-(now_ns.saturating_sub(self.now_ns) as f64) / MEMORY_NS).exp();
         self.now_ns = now_ns;
         for member in &mut self.members {
-            member.recent *= lighter;
-            member.count = 0;
+            member.recent.fade(lighter);
+            member.samples = Mass::default();
         }
     }
 
@@ -302,8 +333,8 @@ impl Pool {
         for row in std::iter::once(whole.rest).chain(host.rows()) {
             self.member(row);
         }
-        for &(row, count) in whole.counts {
-            self.member(row).count = count;
+        for &(row, samples) in whole.samples {
+            self.member(row).samples = samples;
         }
     }
 
@@ -313,8 +344,8 @@ impl Pool {
             self.members.push(Member {
                 row,
                 carried_ns: 0.0,
-                recent: 0.0,
-                count: 0,
+                recent: Mass::default(),
+                samples: Mass::default(),
                 share: 0.0,
             });
             self.members.len() - 1
@@ -325,19 +356,19 @@ impl Pool {
     /// Computes each member's share of the recent past. Returns the CPU's own part of the weight, 0
     /// to 1, or `None` without a past. This CPU's samples of this interval are excluded, because
     /// the shares correct for them and must be independent.
-    fn weigh(&mut self, whole: Whole<'_>, samples: u32, host: &HostPool) -> Option<f64> {
-        let others = |member: &Member| host.of_others(member.row, member.count);
+    fn weigh(&mut self, whole: Whole<'_>, samples: f64, host: &HostPool) -> Option<f64> {
+        let others = |member: &Member| host.of_others(member.row, member.samples);
         let of_host: f64 = self.members.iter().map(others).sum();
-        let own: f64 = self.members.iter().map(|member| member.recent).sum();
+        let own: f64 = self.members.iter().map(|m| m.recent.sum()).sum();
         let has_past = of_host.max(own) >= FORGOTTEN;
         let host_weight = if of_host > 0.0 { HOST_WEIGHT } else { 0.0 };
         for member in &mut self.members {
             member.share = if has_past {
                 let of_host =
-                    host.of_others(member.row, member.count) / of_host.max(f64::MIN_POSITIVE);
-                (member.recent + host_weight * of_host) / (own + host_weight)
-            } else if samples > 0 {
-                f64::from(member.count) / f64::from(samples)
+                    host.of_others(member.row, member.samples) / of_host.max(f64::MIN_POSITIVE);
+                (member.recent.sum() + host_weight * of_host) / (own + host_weight)
+            } else if samples > 0.0 {
+                member.samples.sum() / samples
             } else {
                 f64::from(u8::from(member.row == whole.rest))
             };
@@ -353,15 +384,15 @@ impl Pool {
         period_ns * (self.time_ns + doubt_ns) / (self.sampled_ns + doubt_ns)
     }
 
-    fn remember(&mut self, whole: Whole<'_>, worth_ns: f64) {
+    fn remember(&mut self, whole: Whole<'_>, sample_ns: f64) {
         let mut samples = 0.0;
         let mut owed_ns = 0.0;
         for member in &mut self.members {
-            member.recent += f64::from(member.count);
-            samples += f64::from(member.count);
+            member.recent += member.samples;
+            samples += member.samples.sum();
             owed_ns += member.carried_ns.max(0.0);
         }
-        let most_ns = MOST_CARRIED * worth_ns;
+        let most_ns = MOST_CARRIED * sample_ns;
         if owed_ns > most_ns {
             for member in &mut self.members {
                 member.carried_ns *= most_ns / owed_ns;
@@ -408,10 +439,14 @@ mod tests {
 
     /// Divides an interval of a CPU alone; returns what rows 1 and 2 got, too.
     fn divide(pool: &mut Pool, time_ns: u64, counts: &[(usize, u32)]) -> (Basis, [u64; 2]) {
+        let samples: Vec<(usize, Mass)> = counts
+            .iter()
+            .map(|&(row, count)| (row, Mass::of(count)))
+            .collect();
         let whole = Whole {
             time_ns,
             period_ns: PERIOD_NS,
-            counts,
+            samples: &samples,
             rest: REST,
             now_ns: 0,
         };
@@ -450,7 +485,7 @@ mod tests {
     #[test]
     fn a_row_that_is_forgotten_leaves_nothing_to_the_next_of_its_number() {
         let (mut pool, mut host) = (Pool::default(), HostPool::default());
-        host.add(1, 100);
+        host.add(1, Mass::of(100));
         divide(&mut pool, PERIOD_NS, &[(1, 40), (2, 10)]);
         pool.forget(1, REST);
         host.forget(1);

@@ -18,7 +18,8 @@ use netto_analysis::long_softirqs::{LongSoftirq, keep_longest};
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::profile::IntervalProfile;
-use netto_analysis::sampler::{Choice, RequestedSampler, Sampler};
+use netto_analysis::rates::Rates;
+use netto_analysis::sampler::{Choice, RequestedSampler};
 use netto_analysis::tagged::{FlowEnds, TaggedSample, Tags};
 use netto_sys::preflight;
 use netto_sys::reopenable::ReopenableFile;
@@ -179,8 +180,8 @@ pub struct ProgramCause {
     pub cpu: usize,
     /// Whose packets they were.
     pub owner: Owner,
-    /// How many, those taken in addition included.
-    pub samples: u32,
+    /// The sum of their weights, those taken in addition included.
+    pub weight: f64,
     /// For how long one independent sample of the event stands there, milliseconds.
     pub sample_ms: f64,
 }
@@ -208,8 +209,8 @@ impl Platform {
     /// Conditions that make every measurement impossible, with the remedy.
     pub fn start(settings: &Settings, tags: Tags) -> anyhow::Result<(Platform, Session)> {
         let roots = settings.roots.clone();
-        let (mut facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
-        let mut plan = Plan::new(&facts, settings.method)?;
+        let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
+        let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
         let tags = match plan.stacks.is_ok() {
             true => tags,
@@ -218,22 +219,8 @@ impl Platform {
         let (session, mut readers) =
             Session::start(&plan, &roots, settings.frequency_hz, interval_ms, tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
-        if let Some(choice) = &sampling
-            && choice.sampler == Sampler::Tick
-        {
-            facts.is_sampled_by_tick = true;
-            plan = Plan::new(&facts, settings.method)?;
-        }
-        let frequency_hz = sampling
-            .as_ref()
-            .map_or(settings.frequency_hz, |choice| choice.frequency_hz);
+        let frequency_hz = settings.frequency_hz;
         let mut notes = plan.notes();
-        notes.extend(
-            facts
-                .is_sampled_by_tick
-                .then(|| plan.note_on_ticks())
-                .flatten(),
-        );
         notes.extend(session.probes().iter().filter_map(not_hooked));
         let info = Info {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -264,7 +251,10 @@ impl Platform {
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             AnalyzerCost::new(settings.user_period, settings.most_read_periods),
-            frequency_hz,
+            Rates::new(
+                frequency_hz,
+                sampling.as_ref().map_or(0, |choice| choice.ticks_hz),
+            ),
             &plan,
             may_go,
             &roots,

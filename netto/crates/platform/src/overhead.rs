@@ -162,7 +162,7 @@ impl Overhead {
     pub(super) fn new(
         max_overhead_ratio: f64,
         analyzer_cost: AnalyzerCost,
-        frequency_hz: u64,
+        rates: Rates,
         plan: &Plan,
         may_go: bool,
         roots: &Roots,
@@ -176,24 +176,18 @@ impl Overhead {
             (true, false) => planned,
         };
         let mut prices = Prices::default();
-        match (&readers.timer_cost, &readers.tick) {
-            // An interrupt that happens anyway.
-            (_, Some(_)) => prices.timer_ns = 0.0,
-            (Ok(cost), None) => prices.timer_ns = cost.interrupt_ns as f64,
-            (Err(_), None) => {}
+        if let Ok(cost) = &readers.timer_cost {
+            prices.timer_ns = cost.interrupt_ns as f64;
         }
         Overhead {
             max_overhead_ratio,
             interval_ns: 0,
             budget: Budget::new(max_overhead_ratio, planned, choosable),
-            rates: Rates::new(frequency_hz),
+            rates,
             prices,
             habits: Habits::default(),
             window: Window::default(),
-            bias: match readers.tick {
-                Some(_) => Bias::of_ticks(),
-                None => Bias::default(),
-            },
+            bias: Bias::default(),
             softirqs: SoftirqWindows::default(),
             planned,
             groups: Groups::default(),
@@ -425,10 +419,10 @@ impl Overhead {
             return None;
         }
         let dearest_ratio = self.prices.felt_sample().on(1.0) / 1e9;
-        let running_hz = running_hz(readers);
+        let perf_hz = highest_hz(readers, Readers::perf_hz);
         let are_few =
-            running_hz <= FEWEST_HZ || running_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
-        let most = self.most_periods(is_read, running_hz);
+            perf_hz <= FEWEST_HZ || perf_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
+        let most = self.most_periods(is_read, running_hz(readers));
         (most > 1 && are_few).then_some(most)
     }
 
@@ -652,10 +646,14 @@ impl Overhead {
         }
         let sample_ns = self.prices.of_sample_ns();
         let of_cpu = |(column, &cpu): (usize, &u32)| {
-            let hz = self.sampling_hz(column, cpu, findings, readers)?;
-            let regular = hz * findings.interval_ns as f64 / 1e9;
+            readers.samplers.as_ref()?;
+            let seconds = findings.interval_ns as f64 / 1e9;
             let of_windows = self.groups.iter().map(|own| own.window_samples(cpu));
-            Some(((regular + of_windows.sum::<f64>()) * sample_ns) as u64)
+            let perf = readers.perf_hz(cpu) as f64 * seconds + of_windows.sum::<f64>();
+            // A tick comes only while the CPU is busy.
+            let busy = findings.busy_ratio.map_or(1.0, |ratios| ratios[column]);
+            let ticks = readers.ticks_hz(cpu) as f64 * busy * seconds;
+            Some((perf * sample_ns + ticks * self.prices.sample_ns) as u64)
         };
         let sampler = findings.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer runs on a known CPU; the process' other threads on any.
@@ -679,22 +677,6 @@ impl Overhead {
         }
     }
 
-    /// Samples per second of a CPU; a tick comes only while it is busy.
-    fn sampling_hz(
-        &self,
-        column: usize,
-        cpu: u32,
-        findings: &IntervalFindings<'_>,
-        readers: &Readers,
-    ) -> Option<f64> {
-        let hz = readers.rate_hz(cpu) as f64;
-        if readers.samplers.is_some() {
-            return Some(hz);
-        }
-        readers.tick.as_ref()?;
-        Some(findings.busy_ratio.map_or(1.0, |ratios| ratios[column]) * hz)
-    }
-
     fn choose_probes(
         &mut self,
         findings: &IntervalFindings<'_>,
@@ -702,7 +684,7 @@ impl Overhead {
         now_ns: u64,
         readers: &Readers,
     ) {
-        // Only perf's clock takes samples of windows: the scheduler's tick cannot come more often.
+        // Perf's clock takes samples of windows: the scheduler's tick cannot come more often.
         let is_sampled =
             |cpu: &u32| readers.samplers.is_some() && !self.rates.of(*cpu as usize).is_look;
         let sampled: Vec<u32> = findings.cpus.iter().copied().filter(is_sampled).collect();
@@ -853,9 +835,7 @@ impl Overhead {
         taken: &Taken,
         readers: &mut Readers,
     ) -> Option<Vec<u64>> {
-        if readers.samplers.is_none() && readers.tick.is_none() {
-            return None;
-        }
+        readers.samplers.as_ref()?;
         let softirqs_are_timed = self.timed.has(Group::Softirqs);
         let interval_ns = findings.interval_ns.max(1) as f64;
         let mut rates = Vec::with_capacity(findings.cpus.len());
@@ -876,13 +856,14 @@ impl Overhead {
                 busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
                 sample: self.prices.felt_sample(),
+                tick: self.prices.felt_tick(),
                 periods: self.fewest_periods(),
             };
             let rate = self
                 .rates
                 .next(cpu, findings.interval_ns, softirqs_are_timed, interval);
-            readers.set_rate(number, rate.hz);
-            rates.push(rate.hz);
+            readers.set_rate(number, rate);
+            rates.push(rate.hz + rate.ticks_hz);
         }
         Some(rates)
     }
@@ -897,12 +878,16 @@ impl SoftirqWindows {
     }
 }
 
-/// The highest sampling rate of a CPU, samples per second.
+/// The highest sampling rate of a CPU, by all clocks, samples per second.
 fn running_hz(readers: &Readers) -> u64 {
+    highest_hz(readers, |readers, cpu| {
+        readers.perf_hz(cpu) + readers.ticks_hz(cpu)
+    })
+}
+
+fn highest_hz(readers: &Readers, hz: impl Fn(&Readers, u32) -> u64) -> u64 {
     let cpus = 0..readers.possible_cpus as u32;
-    cpus.map(|cpu| readers.rate_hz(cpu))
-        .max()
-        .unwrap_or_default()
+    cpus.map(|cpu| hz(readers, cpu)).max().unwrap_or_default()
 }
 
 /// Softirqs that the clock has timed between two readings.

@@ -1,4 +1,4 @@
-//! Chooses and starts the sampler of stacks, by measurements.
+//! Chooses and starts the samplers of stacks, by measurements.
 
 use anyhow::{Context, anyhow};
 
@@ -8,7 +8,7 @@ use netto_analysis::sampler::{Choice, Facts, NoTick, RequestedSampler, Sampler, 
 use netto_sys::session::{Readers, Session};
 use netto_sys::{tick, timer_cost};
 
-/// Chooses the sampler and starts the tick's; perf's clocks start with their CPUs.
+/// Chooses the samplers and starts the tick's; perf's clocks start with their CPUs.
 /// `None` if no stacks are sampled.
 ///
 /// # Errors
@@ -34,8 +34,7 @@ pub(super) fn start(
     };
     let mut choice = choose(settings.sampler, &facts)?;
     if choice.sampler == Sampler::Tick
-        && let Err(error) =
-            session.sample_by_tick(readers, plan, choice.frequency_hz, &settings.roots)
+        && let Err(error) = session.sample_by_tick(readers, plan, &settings.roots)
     {
         let lack = format!("{error:#}");
         if settings.sampler == RequestedSampler::Tick {

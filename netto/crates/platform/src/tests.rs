@@ -13,7 +13,6 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         stacks: Ok(()),
         symbols: Ok(()),
         has_symbols,
-        is_sampled_by_tick: false,
         is_realtime: false,
         tracepoints: Ok(()),
     };

@@ -74,6 +74,7 @@ impl CpuSet {
                     stacks_lost: columns(&cost.stacks_lost, &kept),
                     // That of all CPUs is not that of some.
                     sample_ns_ms: cost.sample_ns_ms.filter(|_| kept.len() == cpus.len()),
+                    ticks_shared_ns: cost.ticks_shared_ns.filter(|_| kept.len() == cpus.len()),
                     ..cost
                 }),
                 modes: modes.map(|modes| {

@@ -217,7 +217,7 @@ impl Samplers {
         }
     }
 
-    /// Ends an interval: sets another random period on every CPU. To be called directly after
+    /// Ends an interval: sets another random period on every CPU. To be called directly before
     /// draining its stacks.
     pub fn end_interval(&mut self) {
         let turn = random();

@@ -96,7 +96,6 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         stacks,
         symbols,
         has_symbols,
-        is_sampled_by_tick: false,
         is_realtime,
         tracepoints,
     };

@@ -85,10 +85,9 @@ pub struct Readers {
     pub long_softirqs: Option<LongSoftirqs>,
     /// Sampled stacks; empty if the plan has no stacks.
     pub stacks: StackBuffer,
-    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
-    /// the scheduler's tick calls the sampler.
+    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
     pub samplers: Option<Samplers>,
-    /// The sampler that the scheduler's tick calls, if it is that one.
+    /// The sampler that the scheduler's tick calls, if it does.
     pub tick: Option<TickSampler>,
     /// What an interrupt of perf's clock costs, or why that is not known.
     pub timer_cost: Result<TimerCost, String>,

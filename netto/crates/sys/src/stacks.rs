@@ -40,6 +40,8 @@ pub struct Trace<'a> {
     pub is_idle_task: bool,
     /// Whether it was taken in addition, while a window was open: it stands for no time.
     pub is_of_window: bool,
+    /// Whether the scheduler's tick took it.
+    pub is_by_tick: bool,
     /// The owner tag, if samples have tags.
     pub tag: Option<SampleTag>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
@@ -74,7 +76,8 @@ pub fn tag_of(words: [u64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
 /// Flag beside a thread's number: whether it is a kernel thread.
 const OF_KERNEL: u32 = 1 << 31;
 /// Number of frames.
-const FRAMES: u64 = (1 << 30) - 1;
+const FRAMES: u64 = (1 << 29) - 1;
+const IS_BY_TICK: u64 = 1 << 29;
 const HAS_ENDS: u64 = 1 << 30;
 const IS_OF_WINDOW: u64 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
@@ -124,6 +127,7 @@ pub fn each_trace(
             process: (header >> PROCESS) as u32,
             is_idle_task: header & IS_IDLE_TASK != 0,
             is_of_window: header & IS_OF_WINDOW != 0,
+            is_by_tick: header & IS_BY_TICK != 0,
             tag,
             frames: buffer,
         });

@@ -3,7 +3,7 @@
 //! number of the interrupt's own frames in each stack; sets how many of a CPU's ticks take one.
 
 use std::io::BufRead;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -61,14 +61,14 @@ pub struct TickSampler {
 }
 
 /// How often a CPU is sampled.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Rate {
     /// Rate from the next interval on, samples per second; 0: none.
     wanted_hz: u64,
     /// Current rate.
     hz: u64,
-    /// Time represented by one sample of the last interval.
-    sample_period_ns: u64,
+    /// Time between two samples of the last interval; `None` if it had none.
+    sample_period_ns: Option<u64>,
 }
 
 /// Of 2^32 ticks, how many take a sample at this rate, and the time that each represents.
@@ -124,15 +124,11 @@ fn function_address(roots: &Roots) -> anyhow::Result<u64> {
 
 impl TickSampler {
     /// Attaches to the tick and finds out the number of its own frames, for which one thread of
-    /// this process keeps a CPU busy for three ticks. Then stacks are sampled at this rate.
+    /// this process keeps a CPU busy for three ticks. No CPU is sampled before it has a rate.
     ///
     /// # Errors
     /// The kernel refuses the program, or there was no tick.
-    pub(super) fn start(
-        maps: SamplerMaps<'_>,
-        frequency_hz: u64,
-        roots: &Roots,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(maps: SamplerMaps<'_>, roots: &Roots) -> anyhow::Result<Self> {
         let tick_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
         let function = function_address(roots)?;
         let mut open = skeleton::open::<TickSkelBuilder>()?;
@@ -151,19 +147,13 @@ impl TickSampler {
             .load()
             .context("the kernel refuses a program on its timers")?;
         let tick = MappedArray::new(skel.maps.netto_ticks.as_fd(), abi::TICK_BYTES, 1)?;
-        let rate = Rate {
-            wanted_hz: frequency_hz,
-            hz: frequency_hz,
-            sample_period_ns: thinned(frequency_hz, tick_ns).1,
-        };
         let mut sampler = TickSampler {
             link: None,
             skel,
             tick_ns,
             records: maps.cpus.clone(),
-            rates: vec![rate; maps.cpus.possible_cpus()],
+            rates: vec![Rate::default(); maps.cpus.possible_cpus()],
         };
-        (0..sampler.rates.len()).for_each(|cpu| sampler.turn(cpu));
         let attached = sampler.skel.progs.netto_tick.attach_trace();
         sampler.link = Some(attached.context("cannot attach to tracepoint hrtimer_expire_entry")?);
         let own_frames = trial(&tick, Duration::from_nanos(tick_ns))?;
@@ -171,10 +161,11 @@ impl TickSampler {
         Ok(sampler)
     }
 
-    /// Time represented by one sample of this CPU in the last interval, nanoseconds.
-    pub fn period_ns(&self, cpu: u32) -> u64 {
-        let known = self.rates.get(cpu as usize);
-        known.map_or(self.tick_ns, |rate| rate.sample_period_ns)
+    /// Time between two samples of this CPU in the last interval while it was busy, nanoseconds; `None` if
+    /// it took none.
+    pub fn period_ns(&self, cpu: u32) -> Option<f64> {
+        let rate = self.rates.get(cpu as usize)?;
+        rate.sample_period_ns.map(|ns| ns as f64)
     }
 
     /// Current sampling rate of this CPU while it is busy, samples per second; 0: none.
@@ -189,19 +180,16 @@ impl TickSampler {
         if let Some(rate) = self.rates.get_mut(cpu) {
             rate.wanted_hz = hz;
             if rate.hz == 0 && hz > 0 {
-                rate.sample_period_ns = thinned(hz, self.tick_ns).1;
                 self.turn(cpu);
             }
         }
     }
 
-    /// Ends an interval. To be called directly after draining its stacks.
+    /// Ends an interval. To be called directly before draining its stacks.
     pub fn end_interval(&mut self) {
         for cpu in 0..self.rates.len() {
             let Rate { hz, wanted_hz, .. } = self.rates[cpu];
-            if hz > 0 {
-                self.rates[cpu].sample_period_ns = thinned(hz, self.tick_ns).1;
-            }
+            self.rates[cpu].sample_period_ns = (hz > 0).then(|| thinned(hz, self.tick_ns).1);
             if hz != wanted_hz {
                 self.turn(cpu);
             }
@@ -219,15 +207,6 @@ impl TickSampler {
         if let Some(word) = self.records.clock(cpu).get(abi::CPU_TICK_CHANCE) {
             word.store(chance, Relaxed);
         }
-    }
-
-    /// Its program.
-    ///
-    /// # Errors
-    /// No descriptor is free.
-    pub(super) fn program(&self) -> anyhow::Result<OwnedFd> {
-        let program = self.skel.progs.netto_tick.as_fd().try_clone_to_owned();
-        program.context("cannot duplicate a descriptor")
     }
 }
 

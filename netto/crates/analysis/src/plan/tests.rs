@@ -15,7 +15,6 @@ fn perfect() -> Facts {
         stacks: Ok(()),
         symbols: Ok(()),
         has_symbols: vec![true; COMPONENTS.len()],
-        is_sampled_by_tick: false,
         is_realtime: false,
         tracepoints: Ok(()),
     }
@@ -284,18 +283,6 @@ fn without_btf_there_is_no_plan_by_any_method_but_the_reason() {
         let error = Plan::new(&facts, method).unwrap_err();
         assert!(matches!(error, PlanError::NoPrograms(_)), "{error}");
         assert!(error.to_string().contains("built with BTF"), "{error}");
-    }
-}
-
-#[test]
-fn timers_that_the_tick_starts_are_not_sampled_by_it() {
-    let plan = auto(Facts {
-        is_sampled_by_tick: true,
-        ..perfect()
-    });
-    assert!(reason(&plan, "net_timer").contains("--sampler perf"));
-    for slug in ["net_hrtimer", "tcp_small_queues", "rx_softirq", "gro"] {
-        assert!(availability(&plan, slug).is_available(), "{slug}");
     }
 }
 

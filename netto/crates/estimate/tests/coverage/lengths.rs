@@ -100,9 +100,11 @@ pub fn lengths(kind: &'static str, intervals: usize, runs: usize) -> Vec<Trial> 
                         ratio: 1.0,
                         error_ratio: scene.error,
                     };
-                    let found = found
-                        .unwrap()
-                        .with_samples(taken, scene.worth_ns, Some(factor));
+                    let found = found.unwrap().with_samples(
+                        f64::from(taken) * scene.worth_ns,
+                        scene.worth_ns,
+                        Some(factor),
+                    );
                     all.add(found);
                     // As it was: all errors of an interval are independent of the next.
                     of_before +=
@@ -148,7 +150,7 @@ pub fn corrections(runs: usize) -> Vec<Trial> {
             for (number, factor) in factors[1..].iter().enumerate() {
                 bias.begin_interval(number as u64 * 30_000_000_000);
                 let samples = random.poisson(200.0 / factor);
-                bias.add(200_000_000, samples, 1_000_000);
+                bias.add(2e8, f64::from(samples), 1e6);
                 (sampled, timed) = (sampled + f64::from(samples), timed + 200.0);
             }
             let Correction { ratio, error_ratio } = bias.correction().unwrap();

@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod before;
+mod clocks;
 mod differences;
 mod flows;
 mod host;
@@ -46,6 +47,13 @@ fn hosts(most: usize) -> impl Iterator<Item = host::Host> {
 #[test]
 fn parts_sums_of_parts_and_programs() {
     let trials = hosts(8).flat_map(|host| samples::parts(&host, 40, 100));
+    hold(trials.collect(), true);
+}
+
+#[test]
+fn parts_by_two_clocks() {
+    let scenes = clocks::scenes().into_iter();
+    let trials = scenes.flat_map(|scene| clocks::parts(&scene, 40, 100));
     hold(trials.collect(), true);
 }
 
@@ -131,6 +139,11 @@ mod whole {
         // Ten minutes have all that a day has: what intervals share is most of their error.
         days_sums, true: lengths::lengths("day's sum", 1_200, RUNS);
         parts_sums_of_parts_and_programs, true: hosts(64).flat_map(parts).collect();
+        parts_by_two_clocks, true: {
+            let scenes = clocks::scenes().into_iter();
+            let trials = scenes.flat_map(|scene| [4, 40].map(|n| clocks::parts(&scene, n, RUNS)));
+            trials.flatten().collect()
+        };
         owners_as_causes_and_payers_and_their_pairs, true: hosts(8).flat_map(of_owners).collect();
         components_by_samples_their_power_and_means_over_hosts, true:
             hosts(8).flat_map(|host| samples::sampled(&host, 20, RUNS)).collect();

@@ -50,13 +50,13 @@ impl Division {
             list.resize(parts, 0.0);
         }
         sums.parts.resize(parts, Figure::default());
-        let counts = |stratum: &Stratum| -> Vec<(usize, u32)> {
-            let counts = (0..parts).map(|part| (part, stratum.count(part)));
-            counts.filter(|(_, count)| *count > 0).collect()
+        let samples = |stratum: &Stratum| -> Vec<(usize, Mass)> {
+            let samples = (0..parts).map(|part| (part, Mass::of(stratum.count(part))));
+            samples.filter(|(_, mass)| mass.sum() > 0.0).collect()
         };
         for stratum in strata {
-            for (part, count) in counts(stratum) {
-                self.host_pool.add(part, count);
+            for (part, mass) in samples(stratum) {
+                self.host_pool.add(part, mass);
             }
         }
         let mut value = vec![0.0; parts];
@@ -64,7 +64,7 @@ impl Division {
             let whole = Whole {
                 time_ns: (stratum.time_ms * NS_PER_MS) as u64,
                 period_ns: (stratum.period_ms * NS_PER_MS) as u64,
-                counts: &counts(stratum),
+                samples: &samples(stratum),
                 rest: parts - 1,
                 now_ns: self.now_ns,
             };

@@ -75,7 +75,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         ),
         missed: Missed::default(),
     };
-    cost.drain_stacks(platform, now_ns, &mut Vec::new());
+    cost.drain_stacks(platform, now_ns, 0, &mut Vec::new());
     for cpu in 0..possible_cpus {
         if let Some(reading) = platform.readers.clocks.read(cpu) {
             cost.deltas.growth(cpu, &reading.total_ns, 0);
@@ -93,9 +93,14 @@ impl NetworkCost {
         &mut self,
         platform: &mut Platform,
         now_ns: u64,
+        interval_ns: u64,
         tagged: &mut Vec<TaggedSample>,
     ) {
-        self.samples.begin();
+        let readers = &mut platform.readers;
+        readers.end_sampling_interval();
+        let cpus = 0..readers.possible_cpus as u32;
+        let clocks = cpus.map(|cpu| readers.sampling_clocks(cpu));
+        self.samples.begin(now_ns, interval_ns, clocks);
         if let Some(programs) = &mut platform.programs {
             programs.begin(now_ns, platform.readers.possible_cpus);
         }
@@ -111,6 +116,7 @@ impl NetworkCost {
                     process: trace.process,
                     kind: trace.kind,
                     is_idle_task: trace.is_idle_task,
+                    is_by_tick: trace.is_by_tick,
                     frames: trace.frames,
                 };
                 let found = match trace.is_of_window {
@@ -123,14 +129,17 @@ impl NetworkCost {
                 {
                     let what = (trace.cpu, found.owner.event, found.owner.part);
                     let place = trace.tag.is_some().then_some(tagged.len());
-                    profile.add(what, place, classifier.own_functions(trace.frames));
+                    let functions = classifier.own_functions(trace.frames);
+                    profile.add(what, place, found.weight, functions);
                 }
                 let mut program = None;
                 if let (Some(found), Some(programs)) = (found, &mut platform.programs) {
                     program = programs.at_work(classifier, trace.frames);
                     if !trace.is_of_window {
                         let event = found.owner.event;
-                        programs.samples.add(trace.cpu, event, program);
+                        programs
+                            .samples
+                            .add(trace.cpu, event, program, found.weight);
                     }
                 }
                 if let (Some(found), Some(tag)) = (found, trace.tag) {
@@ -141,6 +150,7 @@ impl NetworkCost {
                         has_met_packet: found.has_met_packet,
                         program,
                         is_of_window: trace.is_of_window,
+                        weight: found.weight,
                         tag,
                     });
                 }
@@ -157,7 +167,6 @@ impl NetworkCost {
                 programs.samples.forget(cpu);
             }
         }
-        platform.readers.end_sampling_interval();
     }
 
     /// Adds a CPU's interval to the section.
@@ -170,14 +179,13 @@ impl NetworkCost {
         let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
         let counts = self.samples.of_cpu(cpu);
         let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
-        let period_ns = platform.readers.sample_period_ns(cpu as u32);
         let grown = |now: u64, before: u64| now.saturating_sub(before);
         let mut entries: [u64; CLOCK_KINDS] =
             std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
         let rx = usize::from(Source::NET_RX.clock_kind());
         let interval = Interval {
             length_ns: interval_ns,
-            sample_period_ns: self.samples.worth_ns(cpu, period_ns),
+            sample_period_ns: self.samples.worth_ns(cpu),
             received: self.lengths.get_mut(cpu).and_then(|length| {
                 // Softirqs have the kinds after 0.
                 let all = platform.overhead.softirqs(cpu)?[rx - 1];
@@ -191,11 +199,15 @@ impl NetworkCost {
             }),
         };
         let is_counted =
-            platform.readers.rate_hz(cpu as u32) > 0 && !platform.overhead.is_looking(cpu);
+            platform.readers.perf_hz(cpu as u32) > 0 && !platform.overhead.is_looking(cpu);
         if is_counted {
-            let scaled_ns = interval.sample_period_ns;
+            let shown = counts.shown().times(interval.sample_period_ns as f64);
+            let worth_ns = match shown.mean() {
+                mean if mean > 0.0 => mean,
+                _ => interval.sample_period_ns as f64,
+            };
             let bias = &mut platform.overhead.bias;
-            bias.add(clock[rx], counts.shown(), scaled_ns);
+            bias.add(clock[rx] as f64, shown.sum() / worth_ns, worth_ns);
         }
         let capabilities = &platform.capabilities;
         let split = self
@@ -213,7 +225,7 @@ impl NetworkCost {
             ksoftirqd_rx_ns: rx_is_timed.then_some(ksoftirqd_rx_ns),
             taken,
             lost,
-            due: is_counted.then(|| interval_ns / period_ns.max(1)),
+            due: is_counted.then(|| self.samples.due(cpu, interval_ns)),
         };
         self.filling.add(split, &of_cpu);
     }
@@ -261,13 +273,12 @@ impl Instrument for NetworkCost {
         } = tick;
         platform.stacks.take_back();
         self.samples.flame.pass(*now_ns);
-        self.drain_stacks(platform, *now_ns, samples);
+        self.drain_stacks(platform, *now_ns, *interval_ns, samples);
         self.attribution.begin(*interval_ns, self.samples.counts());
         let counted = self.samples.flame.counted(*now_ns);
         platform.stacks.put_down(counted, platform.symbols_version);
         if let Some(profile) = &mut platform.profile {
-            let (samples, readers) = (&self.samples, &platform.readers);
-            profile.set_worth(|cpu| samples.worth_ns(cpu, readers.sample_period_ns(cpu as u32)));
+            profile.set_worth(|cpu| self.samples.worth_ns(cpu));
         }
 
         let softirqs_are_timed = platform.overhead.timed().has(Group::Softirqs);
@@ -288,6 +299,11 @@ impl Instrument for NetworkCost {
         };
         let sample_ns_ms = self.attribution.sample_ns_ms(&platform.capabilities, &cost);
         cost.sample_ns_ms = Some(sample_ns_ms);
+        if platform.readers.tick.is_some() {
+            let ratios = &self.samples.ratios;
+            let capabilities = &platform.capabilities;
+            cost.ticks_shared_ns = Some(self.attribution.shared_ns(ratios, capabilities, &cost));
+        }
         self.watch_idle_cpus(platform, cpus, sections.modes.as_ref());
         let note = self.missed.add_interval(platform.info(), &cost);
         platform.tell("missed runs", note);

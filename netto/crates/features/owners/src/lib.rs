@@ -79,8 +79,8 @@ struct WhoseCost {
     register: OwnerTable,
     division: Division,
     flows: FlowSamples,
-    /// Samples in BPF programs, by program, event, CPU and cause.
-    programs: FxHashMap<(u32, usize, usize, u32), u32>,
+    /// Weights of samples in BPF programs, by program, event, CPU and cause.
+    programs: FxHashMap<(u32, usize, usize, u32), f64>,
     ranking: Ranking,
     portions: Vec<Portion>,
     /// The cause of each sample, while a profile is recorded.
@@ -174,7 +174,8 @@ impl WhoseCost {
                 let causer = causer(sample, told);
                 let cause = self.number(causer, runner, now_ns);
                 let flow = flow(sample, told).map(|flow| (cause, flow));
-                self.flows.add((sample.cpu, sample.event), flow);
+                self.flows
+                    .add((sample.cpu, sample.event), flow, sample.weight);
                 (cause, causer.found())
             };
             if let Some(of_sample) = self.causes.get_mut(place) {
@@ -184,7 +185,7 @@ impl WhoseCost {
                 && cause != UNKNOWN
             {
                 let place = (program, sample.event, sample.cpu, cause);
-                *self.programs.entry(place).or_default() += 1;
+                *self.programs.entry(place).or_default() += sample.weight;
             }
             let payer = if interrupts(sample.event) {
                 runner
@@ -204,6 +205,7 @@ impl WhoseCost {
                 pair: Pair { cause, payer },
                 found,
                 is_of_window: sample.is_of_window,
+                weight: sample.weight,
             });
         }
     }
@@ -308,12 +310,12 @@ impl WhoseCost {
     fn program_causes(&mut self, now_ns: u64) -> Vec<ProgramCause> {
         let (register, resolver) = (&self.register, &mut self.resolver);
         let counted = self.programs.drain();
-        let cause = counted.map(|((program, event, cpu, cause), samples)| ProgramCause {
+        let cause = counted.map(|((program, event, cpu, cause), weight)| ProgramCause {
             program,
             event,
             cpu,
             owner: resolver.owner(register.who(cause), register, now_ns),
-            samples,
+            weight,
             sample_ms: self.division.sample_ms(event, cpu),
         });
         cause.collect()

@@ -7,6 +7,7 @@ use metrics_common::sections::{About, Causes, Packets, Program, Programs};
 use metrics_common::{Cost, Sections, Traffic};
 use netto_analysis::pace;
 use netto_analysis::programs::{InProgram, ProgramSamples};
+use netto_estimate::design_effect::Mass;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::programs::Programs as Loaded;
@@ -139,7 +140,7 @@ impl ProgramCost {
                 period_ns: cpu.period_ns,
                 samples: cpu.all.of(cpu.number, event),
             };
-            let slots = inside.iter().map(|(_, slot)| *slot);
+            let slots = inside.iter().map(|(own, slot)| (*slot, own.weight));
             self.division.divide(divided, slots, |slot, ns| {
                 match section.programs.get_mut(slot) {
                     Some(program) => {
@@ -163,7 +164,7 @@ impl ProgramCost {
                 cpu: Some(known.cpu),
             };
             self.evidence
-                .add(place, &known.owner, known.samples, known.sample_ms);
+                .add(place, &known.owner, known.weight, known.sample_ms);
         }
         for (slot, program) in section.programs.iter_mut().enumerate() {
             let mut causes = Causes::default();
@@ -286,20 +287,20 @@ impl Instrument for ProgramCost {
         }
         let place_of = |event: usize| self.events.iter().position(|own| *own == event);
         let slots = inside.iter();
-        let slots = slots.filter_map(|(own, slot)| Some((place_of(own.event)?, *slot)));
+        let slots = slots.filter_map(|(own, slot)| Some((place_of(own.event)?, *slot, own.weight)));
         let all = self
             .events
             .iter()
             .map(|event| loaded.samples.of_all(*event));
         self.division
-            .begin(tick.interval_ns, &all.collect::<Vec<u32>>(), slots);
+            .begin(tick.interval_ns, &all.collect::<Vec<Mass>>(), slots);
         for (column, &cpu) in tick.cpus.iter().enumerate() {
             let number = cpu as usize;
             let first = inside.partition_point(|(own, _)| own.cpu < number);
             let end = inside.partition_point(|(own, _)| own.cpu <= number);
             let count = |row: &[u64]| row.get(column).copied().unwrap_or(0);
             let (taken, lost) = (count(&cost.stacks_taken), count(&cost.stacks_lost));
-            let period_ns = platform.readers.sample_period_ns(cpu);
+            let period_ns = platform.readers.sampling_clocks(cpu).period_ns() as u64;
             let of_cpu = Cpu {
                 number,
                 column,

@@ -88,6 +88,7 @@ mod tests {
             part: part.and_then(index_of),
             has_met_packet: false,
             is_of_window: false,
+            weight: 1.0,
             program: None,
             tag: task(0, time_ns),
         }

@@ -27,6 +27,7 @@ struct Row {
     /// Its time × the time for which one of its samples stands; `None` from the first interval on that does
     /// not tell.
     sample_ns_ms: Option<u64>,
+    ticks_shared_ns: u64,
     entries: Option<u64>,
     /// Its largest share of an interval, and that interval's end.
     peak: Option<(f64, u64)>,
@@ -127,6 +128,7 @@ impl Table {
                             measured_ns: 0,
                             samples: None,
                             sample_ns_ms: Some(0),
+                            ticks_shared_ns: 0,
                             entries: None,
                             peak: None,
                         });
@@ -188,6 +190,8 @@ impl Table {
             let more = Sums::sample_ns_ms(sum, row);
             sums.sample_ns_ms =
                 (sums.sample_ns_ms.zip(more)).map(|(sum, more)| sum.saturating_add(more));
+            let more = Sums::ticks_shared_ns(sum, row);
+            sums.ticks_shared_ns = sums.ticks_shared_ns.saturating_add(more);
             if let Some(entries) = cost.entries_of(row) {
                 let more = entries.iter().fold(0_u64, |all, n| all.saturating_add(*n));
                 sums.entries = Some(sums.entries.unwrap_or(0).saturating_add(more));
@@ -278,6 +282,12 @@ impl Sums for Table {
 
     fn sample_ns_ms(&self, component: usize) -> Option<u64> {
         self.rows.get(component)?.sample_ns_ms
+    }
+
+    fn ticks_shared_ns(&self, component: usize) -> u64 {
+        self.rows
+            .get(component)
+            .map_or(0, |row| row.ticks_shared_ns)
     }
 
     fn capacity_ns(&self) -> u64 {

@@ -14,7 +14,7 @@ const volatile __u64 netto_sampled_kinds = 0;
 
 /*
  * Of the innermost `own_frames` nothing is kept: they are those of what calls this. 0 where the
- * kernel leaves them out itself. `what` is NETTO_TRACE_WINDOW or 0.
+ * kernel leaves them out itself. `what` is NETTO_TRACE_WINDOW, NETTO_TRACE_TICK or 0.
  */
 static __always_inline int netto_take_sample(void *ctx, __u64 own_frames, __u64 what)
 {

@@ -7,7 +7,7 @@
  * flight in the other, and reads that one. A trace is one header word and then
  * the return addresses, innermost first:
  *
- *	bits 0..29 frames, bit 30 whether behind the tag stand the ends of the flow
+ *	bits 0..28 frames, bit 29 whether the scheduler's tick took it, bit 30 whether behind the tag stand the ends of the flow
  *	that it worked for, NETTO_ENDS_WORDS (see ends.bpf.h), bit 31 whether it was taken in addition, in a window,
  *	bits 32..39 kind of the per-CPU clock,
  *	bit 40 whether it is a stack of the idle task,
@@ -53,6 +53,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }
 
+#define NETTO_TRACE_TICK (1ULL << 29)
 #define NETTO_TRACE_ENDS (1ULL << 30)
 #define NETTO_TRACE_WINDOW (1ULL << 31)
 #define NETTO_TRACE_KIND (0xffULL << 32)

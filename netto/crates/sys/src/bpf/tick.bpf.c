@@ -69,9 +69,12 @@ int BPF_PROG(netto_tick, struct hrtimer *timer)
 		netto_try(tick, ctx);
 		return 0;
 	}
+	/* The idle task has ticks only now and then: what is on top of it is left to perf's clock. */
+	if (!(__u32)bpf_get_current_pid_tgid())
+		return 0;
 	/* At random: every n-th would keep in step with other work that is done in ticks. */
 	cpu = netto_this_cpu();
 	if (!cpu || bpf_get_prandom_u32() >= cpu->tick_chance)
 		return 0;
-	return netto_take_sample(ctx, tick->own_frames, 0);
+	return netto_take_sample(ctx, tick->own_frames, NETTO_TRACE_TICK);
 }

@@ -127,7 +127,6 @@ impl AttachedClock {
 }
 
 enum Order {
-    Sampler(OwnedFd),
     ShareHooks(&'static CombinedObject),
     Add(Group, Vec<Probe>),
     Remove(Group),
@@ -202,11 +201,6 @@ impl ProbeController {
     /// Measures what programs cost.
     pub fn calibrate(&self) {
         self.order(Order::Calibrate);
-    }
-
-    /// Tells which program takes the samples, if it is another than at the start.
-    pub(super) fn measure_sampler(&self, program: OwnedFd) {
-        self.order(Order::Sampler(program));
     }
 
     /// The groups that are wholly attached now.
@@ -370,7 +364,6 @@ impl Worker {
         while let Some(order) = self.next(orders) {
             let attached = self.controller.attached();
             match order {
-                Order::Sampler(program) => self.sampler = Some(program),
                 Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);

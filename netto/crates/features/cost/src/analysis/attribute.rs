@@ -10,8 +10,10 @@ use metrics_common::{COMPONENTS, Correction, Cost, Kind, Source};
 
 use super::delta::Totals;
 use netto_analysis::plan::Capabilities;
+use netto_estimate::design_effect::Mass;
 use netto_estimate::mean_length::Estimate;
 use netto_estimate::shares::{HostPool, Pool, Whole};
+use netto_estimate::two_clocks::Ratios;
 
 mod counts;
 mod weights;
@@ -26,7 +28,7 @@ pub use netto_estimate::shares::Basis;
 pub struct Interval {
     /// Its length, nanoseconds.
     pub length_ns: u64,
-    /// Time that one sample stands for, nanoseconds; arbitrary if there are no samples.
+    /// Time that a sample of weight 1 stands for, nanoseconds; arbitrary if there are no samples.
     pub sample_period_ns: u64,
     /// Time of RX softirqs that the clock did not charge, where it is known by their number.
     pub received: Option<Estimate>,
@@ -157,7 +159,7 @@ pub struct Attribution {
     /// The rows for the capabilities of the last interval.
     shown: ShownRows,
     // Scratch.
-    counts: Vec<(usize, u32)>,
+    samples: Vec<(usize, Mass)>,
     time_ns: Vec<u64>,
     split: Split,
     /// Whether its samples may be other than 0.
@@ -176,7 +178,7 @@ impl Default for Attribution {
             rx: index_of_source(Source::NET_RX),
             of_requests: rows_of_requests(),
             shown: ShownRows::default(),
-            counts: Vec::new(),
+            samples: Vec::new(),
             time_ns: vec![0; COMPONENTS.len()],
             split: Split::default(),
             split_has_samples: true,
@@ -193,9 +195,9 @@ impl Attribution {
         self.weights.begin(interval_ns);
         for stacks in by_cpu.iter().filter(|stacks| stacks.taken() > 0) {
             for whole in 1..self.wholes.count() {
-                count(&self.wholes, stacks, whole, &mut self.counts);
-                for &(row, count) in &self.counts {
-                    self.host[whole].add(row, count);
+                collect(&self.wholes, stacks, whole, &mut self.samples);
+                for &(row, samples) in &self.samples {
+                    self.host[whole].add(row, samples);
                 }
             }
         }
@@ -231,18 +233,18 @@ impl Attribution {
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
-                let rests_on = match (clock_ns, stacks.kinds[kind]) {
-                    (0, 0) => Basis::default(),
-                    _ => self.divide(whole, interval, clock_ns, stacks, &mut time_ns),
+                let rests_on = match clock_ns == 0 && stacks.kinds[kind].sum() == 0.0 {
+                    true => Basis::default(),
+                    false => self.divide(whole, interval, clock_ns, stacks, &mut time_ns),
                 };
                 split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
             }
         }
-        split.received = self.received(interval, stacks);
-        if stacks.kinds[0] > 0 || split.received.is_some() {
+        split.received = self.received(cpu, interval, stacks);
+        if stacks.kinds[0].sum() > 0.0 || split.received.is_some() {
             let timed_ns = clock[1..].iter().sum();
             self.weights
-                .add_sampled(stacks.of_kind(0), interval.sample_period_ns);
+                .add_sampled(stacks.of_kind(0), interval.sample_period_ns as f64);
             let of_softirqs = self.correction.map_or(1.0, |correction| correction.ratio);
             estimate(
                 interval.sample_period_ns,
@@ -262,9 +264,9 @@ impl Attribution {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
-            let rests_on = match (whole_ns, stacks.of_event[row]) {
-                (0, 0) => Basis::default(),
-                _ => self.divide(whole, interval, whole_ns, stacks, &mut time_ns),
+            let rests_on = match whole_ns == 0 && stacks.numbers[row] == 0 {
+                true => Basis::default(),
+                false => self.divide(whole, interval, whole_ns, stacks, &mut time_ns),
             };
             split.basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
@@ -280,10 +282,10 @@ impl Attribution {
         let has_stacks = stacks.taken() > 0;
         if has_stacks || self.split_has_samples {
             split.samples.clear();
-            let samples = self.shown.rests_on_samples.iter().zip(&stacks.of_event);
+            let samples = self.shown.rests_on_samples.iter().zip(&stacks.numbers);
             split
                 .samples
-                .extend(samples.map(|(rests, count)| rests.then_some(*count)));
+                .extend(samples.map(|(rests, number)| rests.then_some(*number)));
             self.split_has_samples = has_stacks;
         }
         self.time_ns = time_ns;
@@ -297,13 +299,51 @@ impl Attribution {
             .sample_ns_ms(&self.wholes, &capabilities.timed, cost)
     }
 
+    /// By component, [`Cost::ticks_shared_ns`]. A remainder has the ratio of its event.
+    pub fn shared_ns(&self, ratios: &Ratios, capabilities: &Capabilities, cost: &Cost) -> Vec<u64> {
+        let total_ns = |row: usize| cost.total_ns(row).unwrap_or(0) as f64;
+        let mut shared_ns: Vec<f64> = (0..COMPONENTS.len())
+            .map(|row| match rests_on_samples(capabilities, row) {
+                true => ratios.deviation(row) * total_ns(row),
+                false => 0.0,
+            })
+            .collect();
+        for event in &self.wholes.events {
+            let is_known = capabilities.timed[event.row]
+                || Some(event.row) == self.rx && cost.received_ns_ms.is_some();
+            let mut leaves: Vec<(usize, f64)> = event
+                .parts
+                .iter()
+                .map(|&row| (row, total_ns(row)))
+                .collect();
+            leaves.push((event.row, total_ns(event.remainder)));
+            let of_parts = ratios.of_parts(&leaves, is_known);
+            shared_ns[event.row] = match is_known {
+                true => 0.0,
+                false => of_parts.iter().map(|ns| ns * ns).sum::<f64>().sqrt(),
+            };
+            let rows = event.parts.iter().chain([&event.remainder]);
+            for (row, ns) in rows.zip(of_parts) {
+                shared_ns[*row] = ns;
+            }
+        }
+        shared_ns.into_iter().map(|ns| ns.ceil() as u64).collect()
+    }
+
     /// What is known of RX softirqs by their number, and by the samples that show them.
-    fn received(&self, interval: Interval, stacks: &StackCounts) -> Option<Estimate> {
+    fn received(
+        &mut self,
+        cpu: usize,
+        interval: Interval,
+        stacks: &StackCounts,
+    ) -> Option<Estimate> {
         let samples = stacks.of_kind(0)[self.rx?];
         let ratio = self.correction.map_or(1.0, |correction| correction.ratio);
-        let worth_ns = interval.sample_period_ns as f64 * ratio;
+        let period_ns = interval.sample_period_ns as f64;
         let known = interval.received?;
-        Some(known.with_samples(samples, worth_ns, self.correction))
+        let [sampled_ns, worth_ns] =
+            [samples.sum(), self.weights.add_received(cpu, samples)].map(|own| own * period_ns);
+        Some(known.with_samples(sampled_ns * ratio, worth_ns * ratio, self.correction))
     }
 
     /// Divides the time of a whole (CPU, number of the whole, row that gets the rest).
@@ -315,11 +355,11 @@ impl Attribution {
         stacks: &StackCounts,
         time_ns: &mut [u64],
     ) -> Basis {
-        count(&self.wholes, stacks, whole, &mut self.counts);
+        collect(&self.wholes, stacks, whole, &mut self.samples);
         let divided = Whole {
             time_ns: whole_ns,
             period_ns: interval.sample_period_ns,
-            counts: &self.counts,
+            samples: &self.samples,
             rest,
             now_ns: self.now_ns,
         };
@@ -330,29 +370,31 @@ impl Attribution {
 }
 
 /// The samples of a whole by row; those without a row of their own count for the whole's row.
-fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(usize, u32)>) {
-    counts.clear();
+fn collect(wholes: &Wholes, stacks: &StackCounts, whole: usize, samples: &mut Vec<(usize, Mass)>) {
+    samples.clear();
+    let is_any = |&(_, mass): &(usize, Mass)| mass.sum() > 0.0;
     let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
         None => {
             let Some(own) = wholes.owns[whole] else {
                 return;
             };
-            if stacks.kinds[whole] > 0 {
+            if stacks.kinds[whole].sum() > 0.0 {
                 let events = stacks.of_kind(whole).iter().copied().enumerate();
-                counts.extend(events.filter(|&(row, count)| row != own && count > 0));
+                samples.extend(events.filter(|of_row| of_row.0 != own && is_any(of_row)));
             }
             (own, stacks.kinds[whole])
         }
         Some(event) => {
             let event = &wholes.events[event];
             let parts = event.parts.iter().map(|&part| (part, stacks.parts[part]));
-            counts.extend(parts.filter(|&(_, count)| count > 0));
+            samples.extend(parts.filter(is_any));
             (event.remainder, stacks.of_event[event.row])
         }
     };
-    let others: u32 = counts.iter().map(|(_, count)| count).sum();
-    if all > others {
-        counts.push((rest, all - others));
+    let mut others = all;
+    samples.iter().for_each(|&(_, mass)| others -= mass);
+    if others.is_part_of(all) {
+        samples.push((rest, others));
     }
 }
 
@@ -392,30 +434,31 @@ fn rows_of_requests() -> Option<[usize; 2]> {
 }
 
 /// Divides that time in proportion to the requests of networking and others.
-fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut [u64]) {
-    let [network, other] = requests.map(u64::from);
-    let kept_ns = share(time_ns[ours], network, network + other);
+fn share_requests([ours, others]: [usize; 2], requests: [f64; 2], time_ns: &mut [u64]) {
+    let [network, other] = requests;
+    let kept_ns = match network + other > 0.0 {
+        true => (time_ns[ours] as f64 * network / (network + other)) as u64,
+        false => 0,
+    };
     time_ns[others] += time_ns[ours] - kept_ns;
     time_ns[ours] = kept_ns;
 }
 
-/// Gives one period per sample to work without a clock, within the remaining time. Multiplies
+/// Gives one period per sample, by its weight, to work without a clock, within the remaining time. Multiplies
 /// softirqs by the correction for time that samples miss. Of `known`, a row has this time.
 fn estimate(
     period_ns: u64,
     of_softirqs: f64,
     known: Option<(Option<usize>, u64)>,
     free_ns: u64,
-    by_event: &[u32],
+    by_event: &[Mass],
     time_ns: &mut [u64],
 ) {
-    let worth_ns = |(event, &count): (usize, &u32)| match (COMPONENTS[event].kind, known) {
+    let sampled_ns = |mass: &Mass| mass.sum() * period_ns as f64;
+    let worth_ns = |(event, mass): (usize, &Mass)| match (COMPONENTS[event].kind, known) {
         (_, Some((row, ns))) if row == Some(event) => ns,
-        _ if count == 0 => 0,
-        (Kind::Timed(Source::Softirq(_), _), _) => {
-            ((u64::from(count) * period_ns) as f64 * of_softirqs) as u64
-        }
-        _ => u64::from(count) * period_ns,
+        (Kind::Timed(Source::Softirq(_), _), _) => (sampled_ns(mass) * of_softirqs) as u64,
+        _ => sampled_ns(mass) as u64,
     };
     let wanted_ns = by_event.iter().enumerate().map(worth_ns).sum::<u64>();
     for event in by_event.iter().enumerate() {

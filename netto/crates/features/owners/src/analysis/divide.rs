@@ -25,7 +25,7 @@ use super::precision::Precision;
 const CHARGE_NS: f64 = 100_000.0;
 
 /// A sample with its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attributed {
     /// CPU on which it was taken.
     pub cpu: usize,
@@ -40,6 +40,8 @@ pub struct Attributed {
     pub found: Evidence,
     /// Whether it stands for no time, and is only evidence for others.
     pub is_of_window: bool,
+    /// For how much time it stands, in periods of its CPU.
+    pub weight: f64,
 }
 
 /// Time that an owner caused of a component on a CPU.
@@ -256,6 +258,7 @@ impl Division {
             pair,
             found,
             is_of_window,
+            weight,
         } = sample;
         let is_charged = Some(event) == self.received && self.charged(cpu).is_some();
         let place = (event, cpu);
@@ -282,10 +285,10 @@ impl Division {
         if let Some(known) = known.filter(|known| !known.is_handed_on() && !is_charged) {
             let is_for_others = works_for_others(event);
             self.precision
-                .add_cause(place, known.pair.cause, 1.0, is_for_others);
+                .add_cause(place, known.pair.cause, weight, is_for_others);
         }
         if interrupts(event) && !is_of_window && !is_charged {
-            self.precision.add_payer(place, pair.payer, 1.0);
+            self.precision.add_payer(place, pair.payer, weight);
         }
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
@@ -293,12 +296,12 @@ impl Division {
                     continue;
                 };
                 if let Some(known) = known {
-                    pool.add_evidence(known, 1.0);
+                    pool.add_evidence(known, weight);
                 }
                 match is_open {
                     _ if is_of_window => {}
-                    true => pool.add_open(open),
-                    false => pool.add(Known { pair, found }),
+                    true => pool.add_open(open, weight),
+                    false => pool.add(Known { pair, found }, weight),
                 }
             }
         }

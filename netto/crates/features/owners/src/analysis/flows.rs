@@ -35,6 +35,9 @@ impl Seen {
     }
 }
 
+/// A sample of weight 1.
+const OF_SAMPLE: f64 = 1_000.0;
+
 /// The time of an owner's flow on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnedTime {
@@ -83,8 +86,9 @@ impl FlowSamples {
     }
 
     /// Adds a sample of an event on a CPU, with its owner and flow, if that is known.
-    pub fn add(&mut self, place: (usize, usize), who: Option<(u32, FlowEnds)>) {
-        self.samples.entry(place).or_default().add(who, 1);
+    pub fn add(&mut self, place: (usize, usize), who: Option<(u32, FlowEnds)>, weight: f64) {
+        let seen = self.samples.entry(place).or_default();
+        seen.add(who, (OF_SAMPLE * weight).max(1.0) as u64);
     }
 
     /// Adds time of an event on a CPU that was charged to a packet. Where any was, samples tell
@@ -173,7 +177,7 @@ mod tests {
             (1, Some((8, flow(1)))),
             (3, Some((8, flow(1)))),
         ] {
-            samples.add((cpu, event), who);
+            samples.add((cpu, event), who, 1.0);
         }
         let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
         times.sort_by_key(|own| own.time.cpu);
@@ -199,7 +203,7 @@ mod tests {
             let who = who.map(|port| (7, flow(port)));
             samples.add_charge((0, event), who, charged);
         }
-        samples.add((0, event), Some((7, flow(3))));
+        samples.add((0, event), Some((7, flow(3))), 1.0);
         assert_eq!(ns(&samples), [600, 200]);
         samples.rename(|who| who + 1);
         let renamed = samples.divide(&cost, &[0, 1], |_, _| 2.0);
@@ -210,7 +214,7 @@ mod tests {
         samples.add_charge((0, event), Some((7, flow(2))), 1);
         assert_eq!(ns(&samples), [1_000]);
         samples.begin(2 * STANDS_NS);
-        samples.add((0, event), Some((7, flow(3))));
+        samples.add((0, event), Some((7, flow(3))), 1.0);
         assert_eq!(ns(&samples), [1_000], "by samples");
     }
 }

@@ -119,8 +119,8 @@ impl Pool {
     }
 
     /// Adds a sample of the interval to those that stand for time.
-    pub fn add(&mut self, known: Known) {
-        add(&mut self.now, known, 1.0);
+    pub fn add(&mut self, known: Known, weight: f64) {
+        add(&mut self.now, known, weight);
     }
 
     /// Adds a sample of the interval, or charged time, to what tells causes.
@@ -129,8 +129,8 @@ impl Pool {
     }
 
     /// Adds a sample of the interval whose cause is not known.
-    pub fn add_open(&mut self, open: Open) {
-        add(&mut self.open, open, 1.0);
+    pub fn add_open(&mut self, open: Open, weight: f64) {
+        add(&mut self.open, open, weight);
     }
 
     /// Weights of the interval; none without a sample.
@@ -232,7 +232,7 @@ mod tests {
         let mut pool = Pool::default();
         (0..100).for_each(|_| pool.add_evidence(caused_by(1), 1.0));
         pool.begin(1);
-        pool.add(caused_by(2));
+        pool.add(caused_by(2), 1.0);
         assert_eq!(pool.now(), [(caused_by(2), 1.0)]);
         pool.add_evidence(caused_by(2), 1.0);
         assert!(pool.past()[0].0 == caused_by(1) && pool.past()[0].1 > 99.0);
@@ -260,7 +260,7 @@ mod tests {
         let mut pool = Pool::default();
         (0..2).for_each(|cause| pool.add_evidence(caused_by(cause), 1.0));
         pool.begin(0);
-        (0..4).for_each(|cause| pool.add(caused_by(cause)));
+        (0..4).for_each(|cause| pool.add(caused_by(cause), 1.0));
         pool.rename(|who| if who == 0 { 0 } else { who / 3 + 1 });
         assert_eq!(pool.past, [(0, 1.0), (1, 1.0)].map(of));
         assert_eq!(pool.now, [(0, 1.0), (1, 2.0), (2, 1.0)].map(of));

@@ -168,6 +168,7 @@ mod tests {
             has_met_packet: false,
             program: None,
             is_of_window: false,
+            weight: 1.0,
             tag: SampleTag {
                 process: 10,
                 thread: 11,

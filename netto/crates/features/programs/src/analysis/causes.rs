@@ -67,8 +67,8 @@ impl Evidence {
         self.pools.retain(|_, pool| !pool.past.is_empty());
     }
 
-    /// Adds samples of the interval, of which an independent one stands for so long.
-    pub(crate) fn add(&mut self, place: Place, owner: &Owner, samples: u32, sample_ms: f64) {
+    /// Adds samples of the interval by their weights, of which an independent one stands for so long.
+    pub(crate) fn add(&mut self, place: Place, owner: &Owner, weight: f64, sample_ms: f64) {
         for cpu in [place.cpu, None] {
             let pool = self.pools.entry(Place { cpu, ..place }).or_default();
             // Of all CPUs, that of the least sampled one.
@@ -77,7 +77,7 @@ impl Evidence {
             } else {
                 pool.sample_ms.max(sample_ms)
             };
-            add(&mut pool.now, owner.clone(), f64::from(samples));
+            add(&mut pool.now, owner.clone(), weight);
         }
     }
 
@@ -143,14 +143,14 @@ mod tests {
     fn time_is_divided_by_samples_of_the_interval_then_earlier_ones_then_it_is_unknown() {
         let mut evidence = Evidence::default();
         assert_eq!(parts(&evidence, EVENT, 100), [(OwnerKind::Unknown, 0, 100)]);
-        evidence.add(place(0, EVENT), &group(1), 3, 1.0);
-        evidence.add(place(0, EVENT), &group(2), 1, 1.0);
-        evidence.add(place(1, EVENT), &group(9), 1, 1.0);
+        evidence.add(place(0, EVENT), &group(1), 3.0, 1.0);
+        evidence.add(place(0, EVENT), &group(2), 1.0, 1.0);
+        evidence.add(place(1, EVENT), &group(9), 1.0, 1.0);
         let both = [(OwnerKind::Cgroup, 1, 75), (OwnerKind::Cgroup, 2, 25)];
         assert_eq!(parts(&evidence, EVENT, 100), both);
         evidence.begin(SECOND_NS);
         assert_eq!(parts(&evidence, EVENT, 100), both);
-        evidence.add(place(0, EVENT), &group(2), 1, 1.0);
+        evidence.add(place(0, EVENT), &group(2), 1.0, 1.0);
         assert_eq!(parts(&evidence, EVENT, 100), [(OwnerKind::Cgroup, 2, 100)]);
         assert_eq!(
             parts(&evidence, EVENT + 1, 100),
@@ -168,8 +168,8 @@ mod tests {
             ..place(0, EVENT)
         };
         // A CPU that is sampled a hundredth as often.
-        evidence.add(on(0), &group(1), 1, 100.0);
-        evidence.add(on(1), &group(2), 99, 1.0);
+        evidence.add(on(0), &group(1), 1.0, 100.0);
+        evidence.add(on(1), &group(2), 99.0, 1.0);
         let ids = |cpu| {
             let mut causes = Causes::default();
             evidence.divide(on(cpu), 100, &mut causes);
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn the_interval_of_a_part_is_that_of_so_many_samples_of_the_time() {
         let mut evidence = Evidence::default();
-        evidence.add(place(0, EVENT), &group(1), 3, 10.0);
-        evidence.add(place(0, EVENT), &group(2), 1, 10.0);
+        evidence.add(place(0, EVENT), &group(1), 3.0, 10.0);
+        evidence.add(place(0, EVENT), &group(2), 1.0, 10.0);
         let mut causes = Causes::default();
         // A hundred independent samples, each of which stands for ten milliseconds.
         evidence.divide(place(0, EVENT), SECOND_NS, &mut causes);
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn what_is_learnt_of_an_owner_replaces_what_was_known_and_a_new_program_has_none() {
         let mut evidence = Evidence::default();
-        evidence.add(place(0, EVENT), &group(1), 1, 1.0);
+        evidence.add(place(0, EVENT), &group(1), 1.0, 1.0);
         let named = Owner {
             cgroup: "/web".to_owned(),
             ..group(1)
         };
-        evidence.add(place(0, EVENT), &named, 1, 1.0);
+        evidence.add(place(0, EVENT), &named, 1.0, 1.0);
         let [(owner, weight)] = &evidence.pools[&place(0, EVENT)].now[..] else {
             panic!("it is one owner");
         };
@@ -231,7 +231,7 @@ mod tests {
     fn the_past_takes_bounded_memory() {
         let mut evidence = Evidence::default();
         for id in 0..1_000 {
-            evidence.add(place(0, EVENT), &group(id), 1, 1.0);
+            evidence.add(place(0, EVENT), &group(id), 1.0, 1.0);
             evidence.begin(1_000_000);
         }
         assert_eq!(evidence.pools[&place(0, EVENT)].past.len(), MOST);

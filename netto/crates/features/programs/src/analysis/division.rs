@@ -3,6 +3,7 @@
 //! less time than its programs.
 
 use metrics_common::sections::MOST_PROGRAMS;
+use netto_estimate::design_effect::Mass;
 use netto_estimate::shares::{Design, HostPool, Pool, Whole};
 
 /// The row of programs without a slot of their own.
@@ -17,10 +18,10 @@ pub(crate) struct Event {
     /// The event's place among all.
     pub(crate) place: usize,
     pub(crate) time_ns: u64,
-    /// The time for which a sample stands.
+    /// The time for which a sample of weight 1 stands.
     pub(crate) period_ns: u64,
     /// All samples, those in programs included.
-    pub(crate) samples: u32,
+    pub(crate) samples: Mass,
 }
 
 /// See the head of this file.
@@ -34,17 +35,17 @@ pub(crate) struct Division {
     designs: Vec<Design>,
     now_ns: u64,
     // Scratch.
-    counts: Vec<(usize, u32)>,
+    samples: Vec<(usize, Mass)>,
 }
 
 impl Division {
-    /// Begins an interval of this length, with the number of all samples of each event, and the
-    /// event and slot of each one in a program.
+    /// Begins an interval of this length, with all samples of each event, and the event, slot and weight of
+    /// each one in a program.
     pub(crate) fn begin(
         &mut self,
         interval_ns: u64,
-        samples: &[u32],
-        inside: impl Iterator<Item = (usize, usize)>,
+        samples: &[Mass],
+        inside: impl Iterator<Item = (usize, usize, f64)>,
     ) {
         self.now_ns += interval_ns;
         self.host.resize(samples.len(), HostPool::default());
@@ -52,9 +53,10 @@ impl Division {
         self.designs.resize(samples.len(), Design::default());
         self.designs.iter_mut().for_each(Design::clear);
         let mut rest = samples.to_vec();
-        for (event, slot) in inside {
-            self.host[event].add(slot, 1);
-            rest[event] = rest[event].saturating_sub(1);
+        for (event, slot, weight) in inside {
+            let sample = Mass::one(weight);
+            self.host[event].add(slot, sample);
+            rest[event] -= sample;
         }
         for (pool, rest) in self.host.iter_mut().zip(rest) {
             pool.add(REST, rest);
@@ -65,23 +67,24 @@ impl Division {
     pub(crate) fn divide(
         &mut self,
         event: Event,
-        inside: impl Iterator<Item = usize>,
+        inside: impl Iterator<Item = (usize, f64)>,
         mut hand_out: impl FnMut(usize, u64),
     ) {
-        if event.time_ns == 0 && event.samples == 0 {
+        if event.time_ns == 0 && event.samples.sum() == 0.0 {
             return;
         }
-        self.counts.clear();
+        self.samples.clear();
         let mut rest = event.samples;
-        for slot in inside {
-            rest = rest.saturating_sub(1);
-            match self.counts.iter_mut().find(|(own, _)| *own == slot) {
-                Some((_, count)) => *count += 1,
-                None => self.counts.push((slot, 1)),
+        for (slot, weight) in inside {
+            let sample = Mass::one(weight);
+            rest -= sample;
+            match self.samples.iter_mut().find(|(own, _)| *own == slot) {
+                Some((_, mass)) => *mass += sample,
+                None => self.samples.push((slot, sample)),
             }
         }
-        if rest > 0 {
-            self.counts.push((REST, rest));
+        if rest.is_part_of(event.samples) {
+            self.samples.push((REST, rest));
         }
         if self.cpus.len() <= event.cpu {
             let nothing = vec![Pool::default(); self.host.len()];
@@ -90,7 +93,7 @@ impl Division {
         let whole = Whole {
             time_ns: event.time_ns,
             period_ns: event.period_ns,
-            counts: &self.counts,
+            samples: &self.samples,
             rest: REST,
             now_ns: self.now_ns,
         };
@@ -124,7 +127,9 @@ mod tests {
     /// An interval of one event on one CPU with these samples in slots 0 and 1, of so many.
     fn divide(division: &mut Division, time_ns: u64, inside: [u32; 2], samples: u32) -> [u64; 2] {
         let slots = || (0..2).flat_map(|slot| (0..inside[slot]).map(move |_| slot));
-        division.begin(PERIOD_NS * 500, &[samples], slots().map(|slot| (0, slot)));
+        let samples = Mass::of(samples);
+        let inside = slots().map(|slot| (0, slot, 1.0));
+        division.begin(PERIOD_NS * 500, &[samples], inside);
         let event = Event {
             cpu: 0,
             place: 0,
@@ -133,7 +138,8 @@ mod tests {
             samples,
         };
         let mut found = [0; 2];
-        division.divide(event, slots(), |slot, ns| found[slot] += ns);
+        let slots = slots().map(|slot| (slot, 1.0));
+        division.divide(event, slots, |slot, ns| found[slot] += ns);
         assert!(found.iter().sum::<u64>() <= time_ns);
         found
     }

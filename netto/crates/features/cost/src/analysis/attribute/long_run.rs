@@ -56,7 +56,7 @@ fn observe(random: &mut SplitMix64, work: Work) -> (Totals, StackCounts) {
             part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
         };
         for _ in 0..samples(random, ns) {
-            stacks.add(RX as u8, Some(owner));
+            stacks.add(RX as u8, Some(owner), 1.0);
         }
     }
     let mut clock = [0; CLOCK_KINDS];
@@ -122,18 +122,17 @@ impl Host {
     }
 
     fn add(&mut self, work: &Work, clock: &Totals, stacks: &StackCounts, split: &Split) {
-        let taken = stacks.kinds[RX];
-        self.taken += taken;
+        let taken = stacks.kinds[RX].sum();
+        self.taken += taken as u32;
         for (part, slug) in PARTS.iter().enumerate() {
             self.truth_ns[part] += work[part];
             self.found_ns[part] += split.time_ns[row(slug)].unwrap() as f64;
-            let samples = stacks.parts[row(slug)];
+            let samples = stacks.parts[row(slug)].sum();
             let time_ns = clock[RX] as f64;
-            self.alone_ns[part] += match (taken, part) {
-                (0, 2) => time_ns,
-                (0, _) => 0.0,
-                (_, 2) => 0.0,
-                _ => time_ns * f64::from(samples) / f64::from(taken),
+            self.alone_ns[part] += match (taken > 0.0, part) {
+                (false, 2) => time_ns,
+                (false, _) | (true, 2) => 0.0,
+                (true, _) => time_ns * samples / taken,
             };
         }
     }
@@ -232,7 +231,7 @@ fn hrtimer(
     for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
         let event = row(slug);
         for _ in 0..samples(random, share * time_ns) {
-            stacks.add(HRTIMER as u8, Some(SampleOwner { event, part: None }));
+            stacks.add(HRTIMER as u8, Some(SampleOwner { event, part: None }), 1.0);
         }
     }
     let mut clock = [0; CLOCK_KINDS];
@@ -358,7 +357,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
                 event: own,
                 part: None,
             };
-            (0..samples(&mut random, truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
+            (0..samples(&mut random, truth_ns)).for_each(|_| stacks.add(0, Some(owner), 1.0));
             let mut attribution = Attribution::default();
             let split = split_of(&mut attribution, &[0; CLOCK_KINDS], &stacks);
             let snapshot = snapshot(&attribution, &[split]);

@@ -4,6 +4,7 @@ use super::*;
 use metrics_common::component::{children_of, index_of};
 use netto_analysis::classify::SampleOwner;
 use netto_estimate::Figure;
+use netto_estimate::two_clocks::{Clock, Clocks};
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -61,6 +62,7 @@ fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
                     event: index(event),
                     part: part.map(index),
                 }),
+                1.0,
             );
         }
     }
@@ -69,6 +71,45 @@ fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
 
 fn of(split: &Split, slug: &str) -> Option<u64> {
     split.time_ns[index_of(slug).unwrap()]
+}
+
+#[test]
+fn the_error_of_ratios_is_that_of_parts_and_of_no_softirq_that_a_clock_times() {
+    let clocks = Clocks {
+        free_ns: 1e8,
+        stepped_ns: Some(4e6),
+    };
+    let mut ratios = Ratios::new(COMPONENTS.len());
+    ratios.begin_interval(0, 1);
+    let rows = ["gro", "rx_softirq", "net_hrtimer"].map(|slug| index_of(slug).unwrap());
+    for row in rows {
+        ratios.add(row, Clock::Stepped, clocks, 1.0);
+    }
+    let mut cost = Cost {
+        components: vec![Some(vec![1_000]); COMPONENTS.len()],
+        ..Cost::NOTHING
+    };
+    let mut capabilities = capabilities(false);
+    let attribution = Attribution::default();
+    let row = |slug| index_of(slug).unwrap();
+    let mut shared = |capabilities: &Capabilities, received| {
+        cost.received_ns_ms = received;
+        let shared = attribution.shared_ns(&ratios, capabilities, &cost);
+        [
+            "rx_softirq",
+            "gro",
+            "rx_unattributed",
+            "net_hrtimer",
+            "bridging",
+        ]
+        .map(|slug| shared[row(slug)] > 0)
+    };
+    let timed = [false, true, true, true, true];
+    assert_eq!(shared(&capabilities, None), timed);
+    capabilities.timed[row("rx_softirq")] = false;
+    assert_eq!(shared(&capabilities, Some(1)), timed, "by its number");
+    let sampled = [true, true, true, true, false];
+    assert_eq!(shared(&capabilities, None), sampled);
 }
 
 #[test]
@@ -152,8 +193,8 @@ fn io_thread(sends: u32, others: u32, handling: u32, spinning: u32) -> Split {
         (IO_WORKER, Some("io_worker"), None, handling),
         (IO_WORKER, Some("io_spin"), None, spinning),
     ]);
-    (0..sends).for_each(|_| samples.add_request(Request::Network));
-    (0..others).for_each(|_| samples.add_request(Request::Other));
+    (0..sends).for_each(|_| samples.add_request(Request::Network, 1.0));
+    (0..others).for_each(|_| samples.add_request(Request::Other, 1.0));
     attribute(
         &capabilities(true),
         interval(1_000_000),
@@ -401,7 +442,7 @@ proptest! {
     ) {
         let mut stacks = StackCounts::default();
         for (kind, owner) in samples {
-            stacks.add(kind, owner);
+            stacks.add(kind, owner, 1.0);
         }
         let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
         let of_interval = Interval {

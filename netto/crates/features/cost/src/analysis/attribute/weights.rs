@@ -13,6 +13,8 @@ pub(super) struct SampleWeights {
     pub(super) designs: Vec<Design>,
     /// By component: samples of it outside of clocks, by the time for which each stands.
     sampled: Vec<Mass>,
+    /// By CPU: those of RX softirqs, by their weights.
+    received: Vec<Mass>,
 }
 
 impl SampleWeights {
@@ -20,6 +22,7 @@ impl SampleWeights {
         SampleWeights {
             designs: vec![Design::default(); wholes],
             sampled: vec![Mass::default(); COMPONENTS.len()],
+            received: Vec::new(),
         }
     }
 
@@ -27,14 +30,26 @@ impl SampleWeights {
     pub(super) fn begin(&mut self, interval_ns: u64) {
         self.designs.iter_mut().for_each(Design::clear);
         let left = (-(interval_ns as f64) / MEMORY_NS).exp();
-        self.sampled.iter_mut().for_each(|mass| mass.fade(left));
+        let masses = self.sampled.iter_mut().chain(&mut self.received);
+        masses.for_each(|mass| mass.fade(left));
     }
 
-    /// Adds samples outside of clocks on a CPU, where each stands for this time.
-    pub(super) fn add_sampled(&mut self, by_event: &[u32], period_ns: u64) {
-        let counts = self.sampled.iter_mut().zip(by_event);
-        for (mass, count) in counts.filter(|(_, count)| **count > 0) {
-            mass.add_equal(period_ns as f64, f64::from(*count));
+    /// Adds samples outside of clocks on a CPU, where one of weight 1 stands for this time.
+    pub(super) fn add_sampled(&mut self, by_event: &[Mass], period_ns: f64) {
+        let masses = self.sampled.iter_mut().zip(by_event);
+        masses.for_each(|(sum, mass)| *sum += mass.times(period_ns));
+    }
+
+    /// Adds samples of RX softirqs outside of clocks on a CPU; returns their mean weight of late, 1 without any.
+    pub(super) fn add_received(&mut self, cpu: usize, samples: Mass) -> f64 {
+        if self.received.len() <= cpu {
+            self.received.resize(cpu + 1, Mass::default());
+        }
+        let known = &mut self.received[cpu];
+        *known += samples;
+        match known.mean() {
+            mean if mean > 0.0 => mean,
+            _ => 1.0,
         }
     }
 

@@ -24,6 +24,7 @@ fn sample(cpu: usize, event: &str, part: Option<&str>, pair: Pair, found: Eviden
         pair,
         found,
         is_of_window: false,
+        weight: 1.0,
     }
 }
 
@@ -144,6 +145,7 @@ fn samples_of_a_window_tell_causes_and_stand_for_no_time() {
         for _ in 0..count {
             division.add(Attributed {
                 is_of_window: true,
+                weight: 1.0,
                 ..received(pair(cause, payer), Evidence::Socket)
             });
         }
@@ -279,6 +281,7 @@ fn between_windows_waking_another_cpu_is_caused_as_windows_showed() {
     division.begin(1, 2);
     let of_window = |sample| Attributed {
         is_of_window: true,
+        weight: 1.0,
         ..sample
     };
     let poll = |cause, found| {
@@ -374,7 +377,7 @@ proptest! {
                 let parts = children(event);
                 let part = parts.get(part % parts.len().max(1)).copied();
                 let found = [Evidence::Task, Evidence::Socket, Evidence::Interface, Evidence::Nothing, Evidence::Unknown][found];
-                division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found, is_of_window: false });
+                division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found, is_of_window: false, weight: 1.0 });
             }
             let (portions, bases) = divided(&mut division, &cost);
             for &leaf in &leaves {

@@ -81,6 +81,7 @@ fn observed(
                 pair,
                 found,
                 is_of_window: false,
+                weight: 1.0,
             }),
             Seen::Charged | Seen::InWindows => division.add_charge(0, pair, found, 150_000),
         }

@@ -1,0 +1,178 @@
+//! Parts of a timed whole by two clocks: few samples by one that meets all alike, many by one in step, and where
+//! that does not come (a part of the time), the few alone.
+
+use netto_estimate::Figure;
+use netto_estimate::design_effect::Mass;
+use netto_estimate::shares::{Design, HostPool, Pool, Whole};
+use netto_estimate::two_clocks::{Clock, Clocks, Ratios};
+
+use crate::before;
+use crate::host::{INTERVAL_MS, NS_PER_MS};
+use crate::random::Random;
+use crate::trial::{Run, Trial};
+
+/// A host of two CPUs with the same load.
+pub struct Scene {
+    pub name: &'static str,
+    /// Samples a second of each clock.
+    pub hz: [f64; 2],
+    /// Part of a CPU's time that the whole takes, and of that where the clock in step does not come.
+    pub busy: f64,
+    pub alone: f64,
+    pub shares: &'static [f64],
+    /// How far ratios of parts lie from 1 (a standard deviation), and those of moments from these.
+    pub spread: [f64; 2],
+    /// Intervals from which a run learns.
+    pub warm: usize,
+}
+
+const CPUS: usize = 2;
+/// Half a minute of intervals has the same ratios.
+const MOMENT: usize = 60;
+
+const SHARES: &[f64] = &[0.45, 0.25, 0.15, 0.1, 0.05];
+
+pub fn scenes() -> Vec<Scene> {
+    let scene = |name, hz, alone, spread, warm| Scene {
+        name,
+        hz,
+        busy: 0.5,
+        alone,
+        shares: SHARES,
+        spread,
+        warm,
+    };
+    vec![
+        scene("just begun", [20.0, 250.0], 0.0, [0.1, 0.0], 2),
+        scene("two minutes old", [20.0, 250.0], 0.0, [0.15, 0.05], 240),
+        scene("few of both", [8.0, 60.0], 0.0, [0.12, 0.05], 240),
+        scene(
+            "half of it on idle CPUs",
+            [20.0, 250.0],
+            0.5,
+            [0.15, 0.05],
+            240,
+        ),
+    ]
+}
+
+fn ns(ms: f64) -> u64 {
+    (ms * NS_PER_MS) as u64
+}
+
+/// Over so many intervals, each part.
+pub fn parts(scene: &Scene, intervals: usize, runs: usize) -> Vec<Trial> {
+    let trial = |part: usize| {
+        let scene = format!("{}, part {part}, {intervals} intervals", scene.name);
+        let mut trial = Trial::new("part by two clocks", scene);
+        // The error of ratios is stated for any moment, and before they are known for all that were seen.
+        trial.allowance = Some(6.0);
+        trial
+    };
+    let mut trials: Vec<Trial> = (0..scene.shares.len()).map(trial).collect();
+    for seed in 0..runs {
+        let found = run(scene, intervals, &mut Random::new(seed as u64));
+        for (trial, run) in trials.iter_mut().zip(found) {
+            trial.runs.push(run);
+        }
+    }
+    trials
+}
+
+fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
+    let parts = scene.shares.len();
+    let clocks = Clocks {
+        free_ns: 1e9 / scene.hz[0],
+        stepped_ns: Some(1e9 / scene.hz[1]),
+    };
+    let mut off = |spread: f64| -> Vec<f64> {
+        let ratios = (0..parts).map(|_| 1.0 + spread * random.normal());
+        ratios.map(|ratio| ratio.max(0.1)).collect()
+    };
+    let lasting = off(scene.spread[0]);
+    let mut moment = off(scene.spread[1]);
+    let mut ratios = Ratios::new(parts);
+    let mut host = HostPool::default();
+    let mut pools = vec![Pool::default(); CPUS];
+    let mut design = Design::default();
+    let mut sums = vec![Figure::default(); parts];
+    let (mut whole, mut truth, mut samples) = (Figure::default(), 0.0, 0.0);
+    for number in 0..scene.warm + intervals {
+        if number == scene.warm {
+            sums.fill(Figure::default());
+            (whole, truth, samples) = (Figure::default(), 0.0, 0.0);
+        }
+        if number % MOMENT == 0 && number > 0 {
+            let again = (0..parts).map(|_| (1.0 + scene.spread[1] * random.normal()).max(0.1));
+            moment = again.collect();
+        }
+        let now_ns = ns(INTERVAL_MS) * (number as u64 + 1);
+        ratios.begin_interval(now_ns, ns(INTERVAL_MS));
+        host.age(ns(INTERVAL_MS));
+        design.clear();
+        let time_ms = INTERVAL_MS * scene.busy;
+        let mut by_cpu = Vec::new();
+        for _ in 0..CPUS {
+            let mut of_cpu = Vec::new();
+            for (part, share) in scene.shares.iter().enumerate() {
+                let time = share * time_ms / 1e3;
+                let hit = lasting[part] * moment[part];
+                let both = 1.0 - scene.alone;
+                let counts = [
+                    (Clock::Free, scene.hz[0] * time * both),
+                    (Clock::FreeAlone, scene.hz[0] * time * scene.alone),
+                    (Clock::Stepped, scene.hz[1] * time * both * hit),
+                ];
+                let mut mass = Mass::default();
+                for (clock, expected) in counts {
+                    let ratio = match clock {
+                        Clock::FreeAlone => 0.0,
+                        _ => ratios.of(part),
+                    };
+                    let weight = clocks.weight(ratio);
+                    for _ in 0..random.poisson(expected) {
+                        ratios.add(part, clock, clocks, weight);
+                        mass.add(weight);
+                        samples += 1.0;
+                    }
+                }
+                if mass.sum() > 0.0 {
+                    host.add(part, mass);
+                    of_cpu.push((part, mass));
+                }
+            }
+            by_cpu.push(of_cpu);
+        }
+        let mut value = vec![0.0; parts];
+        for (pool, samples) in pools.iter_mut().zip(&by_cpu) {
+            let divided = Whole {
+                time_ns: ns(time_ms),
+                period_ns: clocks.period_ns() as u64,
+                samples,
+                rest: parts - 1,
+                now_ns,
+            };
+            pool.divide(divided, &host, &mut design, |part, ns| {
+                value[part] += ns as f64 / NS_PER_MS;
+            });
+        }
+        let times: Vec<(usize, f64)> = value.iter().copied().enumerate().collect();
+        let shared = ratios.of_parts(&times, true);
+        for (part, sum) in sums.iter_mut().enumerate() {
+            let weight = design.weight_ns(part) / NS_PER_MS;
+            let figure = Figure::weighted(value[part], weight);
+            *sum += figure.with_shared_error(shared[part]);
+        }
+        let weight = design.whole_weight_ns() / NS_PER_MS;
+        whole += Figure::weighted(CPUS as f64 * time_ms, weight);
+        truth += CPUS as f64 * time_ms;
+    }
+    let found = sums.iter().zip(scene.shares).map(|(sum, share)| Run {
+        value: sum.value,
+        truth: share * truth,
+        bounds: Some(sum.part_of(&whole)),
+        before: Some(before::part(sum.value, whole.value, samples)),
+        expected: share * samples,
+    });
+    found.collect()
+}
