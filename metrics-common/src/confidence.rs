@@ -28,6 +28,8 @@ pub trait Sums {
     /// Number of samples that all CPUs would have taken at the rate of the least sampled CPU;
     /// `None` if unknown.
     fn room(&self) -> Option<u64>;
+    /// The same for work of tasks; `None` if it is no other.
+    fn room_in_tasks(&self) -> Option<u64>;
 }
 
 impl Sums for Snapshot {
@@ -61,6 +63,11 @@ impl Sums for Snapshot {
     fn room(&self) -> Option<u64> {
         let cpus = self.cpus.len() as u64;
         Some(self.cost().fewest_due?.saturating_mul(cpus))
+    }
+
+    fn room_in_tasks(&self) -> Option<u64> {
+        let cpus = self.cpus.len() as u64;
+        Some(self.cost().fewest_due_in_tasks?.saturating_mul(cpus))
     }
 }
 
@@ -196,7 +203,11 @@ pub(crate) fn rounded((low, high): (f64, f64), value: f64) -> (u64, u64) {
 /// The interval of work that is found by samples alone, or of a part of the work in this row.
 fn sampled(info: &Info, sums: &impl Sums, row: usize, own: Figure) -> Option<(f64, f64)> {
     let capacity_ns = sums.capacity_ns() as f64;
-    let period_ns = match sums.room() {
+    let of_tasks = match kind_of(info, row) {
+        kind if is_of_softirq(kind) => None,
+        _ => sums.room_in_tasks(),
+    };
+    let period_ns = match of_tasks.or(sums.room()) {
         // Infinite where nothing was sampled.
         Some(room) => capacity_ns / room as f64,
         None => 1e9 / (LEAST_SAMPLED * info.frequency_hz.max(1) as f64),
@@ -223,8 +234,7 @@ pub fn systematic(info: &Info, correction: Option<Correction>, component: usize)
 
 /// The errors of a row whose time was found by the number of softirqs.
 fn received(info: &Info, sums: &impl Sums, row: usize) -> Option<Figure> {
-    let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
-    let is_received = matches!(component, Some(Kind::Timed(Source::NET_RX, _)));
+    let is_received = matches!(kind_of(info, row), Some(Kind::Timed(Source::NET_RX, _)));
     sums.received().filter(|_| is_received)
 }
 
@@ -246,12 +256,15 @@ fn is_sampled(row: &ComponentInfo) -> bool {
 
 /// How far a sampled row may be off because ticks are in step with the scheduler.
 fn in_step(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
-    let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
-    let is_corrected = is_of_softirq(component) && correction.is_some();
+    let is_corrected = is_of_softirq(kind_of(info, row)) && correction.is_some();
     match info.sampler.as_deref() == Some("tick") && !is_corrected {
         true => IN_STEP,
         false => 0.0,
     }
+}
+
+fn kind_of(info: &Info, row: usize) -> Option<Kind> {
+    index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind)
 }
 
 fn is_of_softirq(kind: Option<Kind>) -> bool {
@@ -263,9 +276,8 @@ fn is_of_softirq(kind: Option<Kind>) -> bool {
 
 /// How far a sampled row may lie above its estimate, as a ratio of it.
 fn unseen(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
-    let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
     match correction {
-        _ if !is_of_softirq(component) => 0.0,
+        _ if !is_of_softirq(kind_of(info, row)) => 0.0,
         Some(correction) => correction.error_ratio,
         None => UNSEEN_OF_SOFTIRQS / (1.0 - UNSEEN_OF_SOFTIRQS),
     }

@@ -141,8 +141,8 @@ pub struct Info {
     pub user_period_ms: u64,
     /// Stack samples per second and CPU, at most.
     pub frequency_hz: u64,
-    /// The source of samples: `perf` (a timer of its own) or `tick` (the kernel's); `None` if
-    /// nothing is sampled.
+    /// The source of samples: `perf` (a timer of its own), or `tick+perf` (the kernel's, and that timer seldom);
+    /// `tick` in what an older netto has written; `None` if nothing is sampled.
     pub sampler: Option<String>,
     /// The limit of netto's share of any CPU's time, 0 to 1; `None`: no limit.
     pub max_overhead_ratio: Option<f64>,

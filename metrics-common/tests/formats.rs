@@ -65,6 +65,7 @@ prop_compose! {
             sample_ns_ms: power.map(|_| (0..COMPONENTS.len()).map(|i| value(i, 0)).collect()),
             ticks_shared_ns: power.map(|_| (0..COMPONENTS.len()).map(|i| value(i, 1)).collect()),
             fewest_due: power.map(|_| seed),
+            fewest_due_in_tasks: power.map(|_| seed),
         };
         let modes = Modes {
             cpus: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),

@@ -118,6 +118,8 @@ pub struct Cost {
     /// for long, which are sampled little or not at all, do not count. `None` if no other CPU was
     /// sampled, or it is unknown.
     pub fewest_due: Option<u64>,
+    /// The same with those of the tick, which comes where tasks run; `None` if it takes no samples.
+    pub fewest_due_in_tasks: Option<u64>,
 }
 
 impl Cost {
@@ -137,6 +139,7 @@ impl Cost {
         sample_ns_ms: None,
         ticks_shared_ns: None,
         fewest_due: None,
+        fewest_due_in_tasks: None,
     };
 
     /// CPU time of a component by CPU, nanoseconds; `None` if not measured.
@@ -193,6 +196,8 @@ pub struct CostWire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ticks_shared_ns: Option<Packed>,
     fewest_due: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fewest_due_in_tasks: Option<u64>,
 }
 
 const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
@@ -238,6 +243,7 @@ impl Section for Cost {
             sample_ns_ms: one_row(self.sample_ns_ms.as_deref()),
             ticks_shared_ns: one_row(self.ticks_shared_ns.as_deref()),
             fewest_due: self.fewest_due,
+            fewest_due_in_tasks: self.fewest_due_in_tasks,
         }
     }
 
@@ -275,6 +281,7 @@ impl Section for Cost {
             sample_ns_ms,
             ticks_shared_ns,
             fewest_due: wire.fewest_due,
+            fewest_due_in_tasks: wire.fewest_due_in_tasks,
         };
         Ok(cost)
     }
@@ -338,6 +345,7 @@ impl Section for Cost {
             sample_ns_ms,
             ticks_shared_ns,
             fewest_due,
+            fewest_due_in_tasks,
         } = self;
         // A sum begins without any row, and so is an interval that was not measured.
         match (components.is_empty(), later.components.is_empty()) {
@@ -389,6 +397,7 @@ impl Section for Cost {
                 .map(|(sum, more)| sum.saturating_add(more)),
         };
         *fewest_due = sum_of_known(*fewest_due, later.fewest_due);
+        *fewest_due_in_tasks = sum_of_known(*fewest_due_in_tasks, later.fewest_due_in_tasks);
         if probe_missed.len() < later.probe_missed.len() {
             probe_missed.resize(later.probe_missed.len(), 0);
         }

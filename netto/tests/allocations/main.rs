@@ -158,6 +158,7 @@ impl Analysis {
                     taken: samples.of_cpu(cpu).taken(),
                     lost: 0,
                     due: None,
+                    due_in_tasks: None,
                 };
                 filling.add(split, &of_cpu);
             });

@@ -28,7 +28,7 @@ pub fn period_ns(cpu: u32, turn: u32, nominal_hz: u64) -> u64 {
 pub fn worth_ns(period_ns: u64, taken: u64, lost: u64) -> u64 {
     match taken {
         0 => period_ns,
-        _ => (u128::from(period_ns) * u128::from(taken + lost) / u128::from(taken)) as u64,
+        taken => (u128::from(period_ns) * u128::from(taken + lost) / u128::from(taken)) as u64,
     }
 }
 

@@ -3,6 +3,9 @@
 
 use super::prices::FeltPrice;
 
+/// Rate of perf's clock on a CPU of which nothing is known, where the tick takes samples because it is dear: at the
+/// highest, the first second would cost 2 to 4 %.
+const FIRST_HZ: u64 = 100;
 /// Lowest rate on a CPU with networking, whatever the budget: 480 samples a minute tell a share of a half by
 /// ±4.5 points. 20 a second would take all of 1 % where one costs 0.5 ms (`FeltPrice`).
 pub const FEWEST_HZ: u64 = 8;
@@ -23,8 +26,10 @@ const MOST_STALLED: f64 = 0.1;
 /// Least change of a rate, as a ratio.
 const WORTH_A_CHANGE: f64 = 0.2;
 
-/// The part of the budget for samples that the tick's may take, before perf's: they tell more for the price.
+/// The part of what is left for samples that the tick's may take, before perf's: they tell more for the price.
 const TICKS_PART: f64 = 0.5;
+/// The part of the whole budget that is kept for them, whatever all else costs: the breakdown comes first.
+const KEPT_FOR_TICKS: f64 = 0.2;
 
 /// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +42,8 @@ pub struct CpuInterval {
     pub busy_ratio: Option<f64>,
     /// The budget for samples, as a share of its time.
     pub may_cost_ratio: f64,
+    /// The budget for all of netto.
+    pub max_overhead_ratio: f64,
     /// What a sample by perf's clock costs.
     pub sample: FeltPrice,
     /// What one by the tick costs.
@@ -74,13 +81,22 @@ struct Cpu {
 }
 
 impl Rates {
-    /// Starts with the highest rate of perf's clock everywhere: while softirqs are timed, many samples tell
-    /// their bias (`Bias`) within the first interval. `ticks_hz`: ticks per second, 0 if they take no samples.
+    /// Starts with the highest rate of perf's clock everywhere, where it is cheap: while softirqs are timed, many
+    /// samples tell their bias (`Bias`) within the first interval. `ticks_hz`: ticks per second, 0 if they take no
+    /// samples.
     pub fn new(most_hz: u64, ticks_hz: u64) -> Self {
         Rates {
             most_hz,
             ticks_hz,
             cpus: Vec::new(),
+        }
+    }
+
+    /// The rate of perf's clock on a CPU of which nothing is known.
+    pub fn first_hz(&self) -> u64 {
+        match self.ticks_hz {
+            0 => self.most_hz,
+            _ => self.most_hz.min(FIRST_HZ),
         }
     }
 
@@ -106,7 +122,7 @@ impl Rates {
             network_ratio: 0.0,
             quiet_ns: 0,
             rate: Rate {
-                hz: self.most_hz,
+                hz: self.first_hz(),
                 ticks_hz: 0,
                 is_look: false,
             },
@@ -173,7 +189,9 @@ impl CpuInterval {
     /// The rates of perf's clock and of ticks.
     fn affordable_hz(&self, network_ratio: f64, most_hz: u64, most_ticks_hz: u64) -> (u64, u64) {
         let tick_ns = self.tick.on(network_ratio).max(1.0);
-        let ticks_hz = TICKS_PART * self.may_cost_ratio.max(0.0) / tick_ns * 1e9;
+        let ticks_may = TICKS_PART * self.may_cost_ratio;
+        let ticks_may = ticks_may.max(KEPT_FOR_TICKS * self.max_overhead_ratio);
+        let ticks_hz = ticks_may / tick_ns * 1e9;
         let ticks_hz = (ticks_hz as u64).clamp(FEWEST_HZ.min(most_ticks_hz), most_ticks_hz);
         let may_cost_ratio = self.may_cost_ratio - ticks_hz as f64 * tick_ns / 1e9;
         let most_hz = most_hz - ticks_hz;
@@ -198,6 +216,7 @@ mod tests {
             was_met: false,
             busy_ratio: Some(busy_ratio),
             may_cost_ratio: 0.01,
+            max_overhead_ratio: 0.01,
             sample: FeltPrice {
                 own_ns: 2_000.0,
                 stall_ns: 0.0,
@@ -290,18 +309,26 @@ mod tests {
         };
         let rate = after(&mut rates, 1, true, dear);
         assert_eq!((rate.hz, rate.ticks_hz), (14, 250));
-        let small = CpuInterval {
-            may_cost_ratio: 0.002,
-            ..dear
-        };
-        let rate = after(&mut rates, 1, true, small);
-        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 100));
         let none = CpuInterval {
             may_cost_ratio: -1.0,
             ..dear
         };
         let rate = after(&mut rates, 1, true, none);
-        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, FEWEST_HZ));
+        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 200), "kept for them");
+        let small = CpuInterval {
+            max_overhead_ratio: 0.001,
+            ..none
+        };
+        let rate = after(&mut rates, 1, true, small);
+        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 20));
+    }
+
+    #[test]
+    fn where_perfs_interrupts_are_dear_the_first_second_is_cheap() {
+        let rates = [0, 250].map(|ticks_hz| Rates::new(1_000, ticks_hz));
+        assert_eq!(rates.each_ref().map(Rates::first_hz), [1_000, FIRST_HZ]);
+        assert_eq!(rates[1].of(3).hz, FIRST_HZ);
+        assert_eq!(Rates::new(40, 250).first_hz(), 40);
     }
 
     #[test]

@@ -39,7 +39,7 @@ const ASSUMED: f64 = 0.08;
 const ASSUMED_MOMENTS: f64 = 8.0;
 /// Plausible ratios on any kernel: of timed to sampled time, and of two clocks.
 const OF_TIME: RangeInclusive<f64> = 0.8..=1.6;
-const OF_CLOCKS: RangeInclusive<f64> = 0.1..=10.0;
+const OF_CLOCKS: RangeInclusive<f64> = 0.01..=100.0;
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bias {
@@ -59,7 +59,8 @@ struct Moment {
 }
 
 impl Bias {
-    /// The ratio of one clock's samples to those of another, instead of the time that is known.
+    /// The ratio of one clock's samples, which are many, to those of another: in the place of time that is known,
+    /// the time for which the first stand.
     pub fn of_ratio() -> Bias {
         Bias {
             is_of_clocks: true,
@@ -110,7 +111,8 @@ impl Bias {
     pub fn correction(&self) -> Option<Correction> {
         let moments = || self.moments.iter().filter(|own| own.timed_ns > 0.0);
         let sum = |of: &dyn Fn(&Moment) -> f64| moments().map(of).sum::<f64>();
-        if sum(&|own| own.due) < ENOUGH_DUE || sum(&|own| own.samples) < ENOUGH {
+        let enough_due = if self.is_of_clocks { 0.0 } else { ENOUGH_DUE };
+        if sum(&|own| own.due) < enough_due || sum(&|own| own.samples) < ENOUGH {
             return None;
         }
         // Shares rather than factors: their errors are those of a count, also of none.

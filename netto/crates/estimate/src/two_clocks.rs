@@ -14,11 +14,11 @@ use crate::quantile::NORMAL;
 /// The error of a ratio that is not known yet (95 %), as a ratio: by the tick, parts of softirqs were up to a
 /// fifth off, beside the errors of their counts.
 const UNKNOWN: f64 = 0.25;
-/// Observations of one of the clocks from which a ratio far from 1 is believed before it is known well.
+/// So many standard deviations from what is expected, a ratio is believed before it is known better than that.
+const FAR: f64 = 3.0;
+/// Observations of one clock from which it tells something alone.
 const TELLING: f64 = 16.0;
-/// Such a ratio, or its inverse.
-const FAR: f64 = 2.0;
-/// Its error.
+/// The error of a ratio that only one of them has shown.
 const POOR: f64 = 1.0;
 /// A ratio that is taken for 0 gives the stepped clock no weight.
 const LEAST: f64 = 0.01;
@@ -53,10 +53,11 @@ impl Clocks {
     /// The weight of an observation of work that the stepped clock meets so many times as often as the free
     /// one; 0 where it never comes.
     pub fn weight(&self, ratio: f64) -> f64 {
-        match self.free() > 0.0 {
-            true => (self.free() + self.stepped()) / (self.free() + self.stepped() * ratio),
+        if self.free() > 0.0 {
+            (self.free() + self.stepped()) / (self.free() + self.stepped() * ratio)
+        } else {
             // Nothing tells what the other one misses.
-            false => 1.0,
+            1.0
         }
     }
 }
@@ -72,34 +73,106 @@ pub enum Clock {
     Stepped,
 }
 
-/// What is known of one kind of work.
-#[derive(Debug, Clone, Default)]
-struct Row {
+/// What is known of how often the stepped clock meets something, relative to the free one.
+#[derive(Debug, Clone)]
+struct HitRatio {
     bias: Bias,
-    /// The ratio of the last computation.
-    ratio: Option<Correction>,
+    /// The whole of which it is a part.
+    whole: usize,
+    /// As it was computed last.
+    known: Option<Correction>,
     /// Weights of the stepped clock's recent observations, and of all.
     stepped: f64,
     all: f64,
 }
 
-/// How often the stepped clock meets each kind of work (row), relative to the free one.
+impl HitRatio {
+    fn new() -> HitRatio {
+        HitRatio {
+            bias: Bias::of_ratio(),
+            whole: 0,
+            known: None,
+            stepped: 0.0,
+            all: 0.0,
+        }
+    }
+
+    /// The relative standard deviation by the error of the ratio, as far as what was found rests on the stepped
+    /// clock.
+    fn deviation(&self) -> f64 {
+        let error = self.known.map_or(UNKNOWN, |known| known.error_ratio);
+        self.stepped / self.all.max(f64::MIN_POSITIVE) * error / NORMAL
+    }
+
+    fn begin_interval(&mut self, now_ns: u64, left: f64) {
+        self.stepped *= left;
+        self.all *= left;
+        self.bias.begin_interval(now_ns);
+    }
+
+    fn add(&mut self, now_ns: u64, clock: Clock, clocks: Clocks, weight: f64) {
+        if self.all == 0.0 {
+            self.bias.begin_interval(now_ns);
+        }
+        self.all += weight;
+        match (clock, clocks.stepped_ns) {
+            (Clock::FreeAlone, _) | (_, None) => {}
+            (Clock::Free, Some(_)) => self.bias.add(0.0, 1.0, clocks.free_ns),
+            (Clock::Stepped, Some(stepped_ns)) => {
+                self.stepped += weight;
+                self.bias.add(stepped_ns, 0.0, clocks.free_ns);
+            }
+        }
+    }
+
+    /// Learns, once it is known better than by what is expected of it, or shows that it is far from that.
+    fn learn(&mut self, expected: f64) {
+        let (due, made) = self.bias.observations();
+        let unknown = UNKNOWN / NORMAL;
+        let is_far = || {
+            let deviation = (1.0 / made.max(1.0) + unknown * unknown).sqrt();
+            (due / made.max(0.5) / expected).ln().abs() > FAR * deviation
+        };
+        // What the stepped clock starts, or never meets, is met by one of both alone.
+        let is_of_one = due.max(made) >= TELLING && (due <= 0.0 || made < TELLING && is_far());
+        self.known = if is_of_one {
+            Some(Correction {
+                ratio: (due / made.max(1.0)).max(LEAST),
+                error_ratio: POOR,
+            })
+        } else {
+            let known = self.bias.correction();
+            known.filter(|_| 1.0 / made < unknown * unknown || is_far())
+        };
+    }
+}
+
+/// A kind of work, and that of which it is a part: a load in step is met more or less often as a whole, whatever
+/// its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// The whole's number.
+    pub whole: usize,
+    /// The part's number; that of a part has one whole only.
+    pub part: usize,
+}
+
+/// How often the stepped clock meets each kind of work, relative to the free one: as often as its whole, of which
+/// that is soon known, until a part is known to differ.
 #[derive(Debug, Clone)]
 pub struct Ratios {
-    rows: Vec<Row>,
+    wholes: Vec<HitRatio>,
+    parts: Vec<HitRatio>,
     now_ns: u64,
     anew_ns: u64,
 }
 
 impl Ratios {
-    /// Nothing is known of so many kinds of work.
-    pub fn new(rows: usize) -> Ratios {
-        let row = Row {
-            bias: Bias::of_ratio(),
-            ..Row::default()
-        };
+    /// Nothing is known of so many wholes and parts.
+    pub fn new(wholes: usize, parts: usize) -> Ratios {
         Ratios {
-            rows: vec![row; rows],
+            wholes: vec![HitRatio::new(); wholes],
+            parts: vec![HitRatio::new(); parts],
             now_ns: 0,
             anew_ns: 0,
         }
@@ -113,84 +186,76 @@ impl Ratios {
         }
         self.now_ns = now_ns;
         let left = (-(interval_ns as f64) / MEMORY_NS).exp();
-        for row in self.rows.iter_mut().filter(|row| row.all > 0.0) {
-            row.stepped *= left;
-            row.all *= left;
-            row.bias.begin_interval(now_ns);
+        let Ratios { wholes, parts, .. } = self;
+        for whole in wholes.iter_mut().filter(|whole| whole.all > 0.0) {
+            whole.begin_interval(now_ns, left);
             if is_due {
-                row.ratio = ratio(&row.bias);
+                whole.learn(1.0);
+            }
+        }
+        for part in parts.iter_mut().filter(|part| part.all > 0.0) {
+            part.begin_interval(now_ns, left);
+            if is_due {
+                let of_whole = wholes[part.whole].known;
+                part.learn(of_whole.map_or(1.0, |known| known.ratio));
             }
         }
     }
 
-    /// The ratio of a row; 1 while it is not known.
-    pub fn of(&self, row: usize) -> f64 {
-        let known = self.rows.get(row).and_then(|row| row.ratio);
-        known.map_or(1.0, |known| known.ratio)
+    /// The ratio of a kind of work; 1 while it is not known.
+    pub fn of(&self, work: Work) -> f64 {
+        let part = self.parts.get(work.part).and_then(|part| part.known);
+        let whole = || self.wholes.get(work.whole)?.known;
+        part.or_else(whole).map_or(1.0, |known| known.ratio)
     }
 
     /// Adds an observation of this weight; where only one clock runs, it tells nothing.
-    pub fn add(&mut self, row: usize, clock: Clock, clocks: Clocks, weight: f64) {
-        let (Some(row), Some(stepped_ns)) = (self.rows.get_mut(row), clocks.stepped_ns) else {
+    pub fn add(&mut self, work: Work, clock: Clock, clocks: Clocks, weight: f64) {
+        let (Some(whole), Some(part)) = (
+            self.wholes.get_mut(work.whole),
+            self.parts.get_mut(work.part),
+        ) else {
             return;
         };
-        if row.all == 0.0 {
-            row.bias.begin_interval(self.now_ns);
-        }
-        row.all += weight;
-        match clock {
-            Clock::Free => row.bias.add(0.0, 1.0, clocks.free_ns),
-            Clock::FreeAlone => {}
-            Clock::Stepped => {
-                row.stepped += weight;
-                row.bias.add(stepped_ns, 0.0, clocks.free_ns);
-            }
+        part.whole = work.whole;
+        for hits in [whole, part] {
+            hits.add(self.now_ns, clock, clocks, weight);
         }
     }
 
-    /// The relative standard deviation of a row's time by that of its ratio: as far as its time rests on
-    /// observations of the stepped clock.
-    pub fn deviation(&self, row: usize) -> f64 {
-        let Some(row) = self.rows.get(row).filter(|row| row.all > 0.0) else {
-            return 0.0;
+    /// The standard deviations of the times of a whole's parts, by number, that the errors of ratios make, and of
+    /// the whole. Where the whole is known, what one part has too much, others lack.
+    pub fn deviations(
+        &self,
+        whole: usize,
+        parts: &[(usize, f64)],
+        is_known: bool,
+    ) -> (Vec<f64>, f64) {
+        let time: f64 = parts.iter().map(|(_, time)| time).sum();
+        let square = |&(part, time): &(usize, f64)| {
+            let deviation = self.parts.get(part).map_or(0.0, HitRatio::deviation);
+            (deviation * time).powi(2)
         };
-        let error = row.ratio.map_or(UNKNOWN, |known| known.error_ratio);
-        row.stepped / row.all * error / NORMAL
-    }
-
-    /// The standard deviations of parts with these rows and times, which the errors of ratios make: all of
-    /// them where the whole is what they sum to; where the whole is known, what one has too much, others lack.
-    pub fn of_parts(&self, parts: &[(usize, f64)], is_known: bool) -> Vec<f64> {
-        let whole: f64 = parts.iter().map(|(_, time)| time).sum();
-        let square = |&(row, time): &(usize, f64)| (self.deviation(row) * time).powi(2);
         let all: f64 = parts.iter().map(square).sum();
+        let of_whole = self.wholes.get(whole).map_or(0.0, HitRatio::deviation);
+        let is_like_whole = |part: usize| {
+            let part = self.parts.get(part);
+            part.is_some_and(|part| part.known.is_none())
+        };
         let of_part = |part: &(usize, f64)| {
-            let share = part.1 / whole.max(f64::MIN_POSITIVE);
+            let share = part.1 / time.max(f64::MIN_POSITIVE);
             let others = (all - square(part)).max(0.0);
-            match is_known {
-                true => (square(part) * (1.0 - share).powi(2) + others * share.powi(2)).sqrt(),
-                false => square(part).sqrt(),
+            if is_known {
+                (square(part) * (1.0 - share).powi(2) + others * share.powi(2)).sqrt()
+            } else if is_like_whole(part.0) {
+                square(part).sqrt().hypot(of_whole * part.1)
+            } else {
+                square(part).sqrt()
             }
         };
-        parts.iter().map(of_part).collect()
+        let of_time = if is_known { 0.0 } else { of_whole * time };
+        (parts.iter().map(of_part).collect(), of_time)
     }
-}
-
-/// What is learnt of a ratio. One far from 1 shows before it is known well: work that the stepped clock starts,
-/// or never meets.
-fn ratio(bias: &Bias) -> Option<Correction> {
-    if let Some(known) = bias.correction() {
-        return Some(known);
-    }
-    let (due, made) = bias.observations();
-    if due.max(made) < TELLING {
-        return None;
-    }
-    let ratio = due / made.max(1.0);
-    (!(1.0 / FAR..=FAR).contains(&ratio)).then_some(Correction {
-        ratio: ratio.max(LEAST),
-        error_ratio: POOR,
-    })
 }
 
 #[cfg(test)]
@@ -204,15 +269,22 @@ mod tests {
         stepped_ns: Some(4.0 * MS),
     };
 
+    const WORK: Work = Work { whole: 0, part: 0 };
+
+    /// The standard deviation of all of the work, relative to its time.
+    fn deviation(ratios: &Ratios) -> f64 {
+        ratios.deviations(0, &[(0, 1.0)], false).1
+    }
+
     /// A minute of one kind of work, of which each clock makes so many observations a second.
     fn learnt(free: u32, stepped: u32) -> Ratios {
-        let mut ratios = Ratios::new(1);
+        let mut ratios = Ratios::new(1, 1);
         for second in 0..=60 {
             ratios.begin_interval(second * SECOND_NS, SECOND_NS);
-            let weight = CLOCKS.weight(ratios.of(0));
+            let weight = CLOCKS.weight(ratios.of(WORK));
             for (clock, number) in [(Clock::Free, free), (Clock::Stepped, stepped)] {
                 for _ in 0..number {
-                    ratios.add(0, clock, CLOCKS, weight);
+                    ratios.add(WORK, clock, CLOCKS, weight);
                 }
             }
         }
@@ -236,42 +308,45 @@ mod tests {
 
     #[test]
     fn a_ratio_is_one_until_it_is_known_and_its_error_a_quarter() {
-        let ratios = Ratios::new(1);
-        assert_eq!((ratios.of(0), ratios.deviation(0)), (1.0, 0.0));
-        let mut first = Ratios::new(1);
+        let ratios = Ratios::new(1, 1);
+        assert_eq!((ratios.of(WORK), deviation(&ratios)), (1.0, 0.0));
+        let mut first = Ratios::new(1, 1);
         first.begin_interval(0, SECOND_NS);
-        first.add(0, Clock::Stepped, CLOCKS, 1.0);
-        assert!((first.deviation(0) - UNKNOWN / NORMAL).abs() < 1e-9);
+        first.add(WORK, Clock::Stepped, CLOCKS, 1.0);
+        assert!((deviation(&first) - UNKNOWN / NORMAL).abs() < 1e-9);
         // Ten a second by the free clock, and by the other as much as eight.
         let ratios = learnt(10, 200);
-        assert!((ratios.of(0) - 0.8).abs() < 0.02, "{}", ratios.of(0));
-        assert!(ratios.deviation(0) < 0.15);
+        assert!((ratios.of(WORK) - 0.8).abs() < 0.02, "{}", ratios.of(WORK));
+        assert!(deviation(&ratios) < deviation(&first));
     }
 
     #[test]
     fn work_that_the_stepped_clock_never_meets_or_starts_itself_is_left_to_the_free_one() {
         let never = learnt(1, 0);
-        assert!(never.of(0) <= LEAST);
-        assert_eq!(never.deviation(0), 0.0, "it rests on the free clock");
+        assert!(never.of(WORK) <= LEAST);
+        assert_eq!(deviation(&never), 0.0, "it rests on the free clock");
         let started = learnt(0, 25);
-        assert!(started.of(0) > 15.0, "{}", started.of(0));
-        assert!(CLOCKS.weight(started.of(0)) < 0.1);
+        assert!(started.of(WORK) > 15.0, "{}", started.of(WORK));
+        assert!(CLOCKS.weight(started.of(WORK)) < 0.1);
     }
 
     #[test]
     fn what_a_part_of_a_known_whole_has_too_much_others_lack() {
-        let mut ratios = Ratios::new(2);
+        let mut ratios = Ratios::new(1, 2);
         ratios.begin_interval(0, SECOND_NS);
-        for row in [0, 1] {
-            ratios.add(row, Clock::Stepped, CLOCKS, 1.0);
+        for part in [0, 1] {
+            ratios.add(Work { whole: 0, part }, Clock::Stepped, CLOCKS, 1.0);
         }
         let parts = [(0, 300.0), (1, 700.0)];
-        let [few, many] = ratios.of_parts(&parts, true)[..] else {
+        let (known, whole) = ratios.deviations(0, &parts, true);
+        let [few, many] = known[..] else {
             panic!("two parts");
         };
         assert!((few - many).abs() < 1e-9, "{few} {many}");
-        let alone = ratios.of_parts(&parts, false);
-        assert!(alone[1] > many && alone[0] < few * 1.1);
-        assert_eq!(ratios.of_parts(&[(0, 300.0)], true), [0.0], "it is all");
+        assert_eq!(whole, 0.0);
+        let (alone, whole) = ratios.deviations(0, &parts, false);
+        assert!(alone[1] > many && alone[0] > few && whole > alone[1]);
+        let all = ratios.deviations(0, &[(0, 300.0)], true);
+        assert_eq!(all, (vec![0.0], 0.0));
     }
 }

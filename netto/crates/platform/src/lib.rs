@@ -220,6 +220,11 @@ impl Platform {
             Session::start(&plan, &roots, settings.frequency_hz, interval_ms, tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
         let frequency_hz = settings.frequency_hz;
+        let ticks_hz = sampling.as_ref().map_or(0, |choice| choice.ticks_hz);
+        let rates = Rates::new(frequency_hz, ticks_hz);
+        if let Some(perf) = &mut readers.samplers {
+            perf.begin_at(rates.first_hz());
+        }
         let mut notes = plan.notes();
         notes.extend(session.probes().iter().filter_map(not_hooked));
         let info = Info {
@@ -251,10 +256,7 @@ impl Platform {
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             AnalyzerCost::new(settings.user_period, settings.most_read_periods),
-            Rates::new(
-                frequency_hz,
-                sampling.as_ref().map_or(0, |choice| choice.ticks_hz),
-            ),
+            rates,
             &plan,
             may_go,
             &roots,

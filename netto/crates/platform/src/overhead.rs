@@ -855,6 +855,7 @@ impl Overhead {
                 was_met: met.unwrap_or(false),
                 busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
+                max_overhead_ratio: self.max_overhead_ratio,
                 sample: self.prices.felt_sample(),
                 tick: self.prices.felt_tick(),
                 periods: self.fewest_periods(),

@@ -191,6 +191,11 @@ impl Samplers {
         }
     }
 
+    /// Sets the initial rate of CPUs that are still to come.
+    pub fn begin_at(&mut self, frequency_hz: u64) {
+        self.frequency_hz = frequency_hz;
+    }
+
     /// Time represented by one sample of this CPU in the last interval, nanoseconds.
     pub fn period_ns(&self, cpu: u32) -> u64 {
         match self.clocks.get(&cpu) {

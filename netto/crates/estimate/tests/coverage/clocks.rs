@@ -4,7 +4,7 @@
 use netto_estimate::Figure;
 use netto_estimate::design_effect::Mass;
 use netto_estimate::shares::{Design, HostPool, Pool, Whole};
-use netto_estimate::two_clocks::{Clock, Clocks, Ratios};
+use netto_estimate::two_clocks::{Clock, Clocks, Ratios, Work};
 
 use crate::before;
 use crate::host::{INTERVAL_MS, NS_PER_MS};
@@ -20,7 +20,9 @@ pub struct Scene {
     pub busy: f64,
     pub alone: f64,
     pub shares: &'static [f64],
-    /// How far ratios of parts lie from 1 (a standard deviation), and those of moments from these.
+    /// How often the clock in step meets the whole, relative to the other.
+    pub hits: f64,
+    /// How far ratios of parts lie from that (a standard deviation), and those of moments from these.
     pub spread: [f64; 2],
     /// Intervals from which a run learns.
     pub warm: usize,
@@ -39,20 +41,20 @@ pub fn scenes() -> Vec<Scene> {
         busy: 0.5,
         alone,
         shares: SHARES,
+        hits: 1.0,
         spread,
         warm,
     };
+    let often = [20.0, 250.0];
     vec![
-        scene("just begun", [20.0, 250.0], 0.0, [0.1, 0.0], 2),
-        scene("two minutes old", [20.0, 250.0], 0.0, [0.15, 0.05], 240),
+        scene("just begun", often, 0.0, [0.1, 0.0], 2),
+        scene("two minutes old", often, 0.0, [0.15, 0.05], 240),
         scene("few of both", [8.0, 60.0], 0.0, [0.12, 0.05], 240),
-        scene(
-            "half of it on idle CPUs",
-            [20.0, 250.0],
-            0.5,
-            [0.15, 0.05],
-            240,
-        ),
+        scene("half of it on idle CPUs", often, 0.5, [0.15, 0.05], 240),
+        Scene {
+            hits: 0.2,
+            ..scene("a load in step", often, 0.0, [0.3, 0.05], 120)
+        },
     ]
 }
 
@@ -60,16 +62,20 @@ fn ns(ms: f64) -> u64 {
     (ms * NS_PER_MS) as u64
 }
 
-/// Over so many intervals, each part.
+/// Over so many intervals, each part, and the whole, if no clock times it.
 pub fn parts(scene: &Scene, intervals: usize, runs: usize) -> Vec<Trial> {
     let trial = |part: usize| {
         let scene = format!("{}, part {part}, {intervals} intervals", scene.name);
         let mut trial = Trial::new("part by two clocks", scene);
         // The error of ratios is stated for any moment, and before they are known for all that were seen.
-        trial.allowance = Some(6.0);
+        trial.allowance = Some(2.2);
         trial
     };
     let mut trials: Vec<Trial> = (0..scene.shares.len()).map(trial).collect();
+    let name = format!("{}, {intervals} intervals", scene.name);
+    let mut sampled = Trial::new("component by two clocks", name);
+    sampled.allowance = Some(3.0);
+    trials.push(sampled);
     for seed in 0..runs {
         let found = run(scene, intervals, &mut Random::new(seed as u64));
         for (trial, run) in trials.iter_mut().zip(found) {
@@ -91,16 +97,18 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
     };
     let lasting = off(scene.spread[0]);
     let mut moment = off(scene.spread[1]);
-    let mut ratios = Ratios::new(parts);
+    let mut ratios = Ratios::new(1, parts);
     let mut host = HostPool::default();
     let mut pools = vec![Pool::default(); CPUS];
     let mut design = Design::default();
     let mut sums = vec![Figure::default(); parts];
+    let mut sampled = Figure::default();
     let (mut whole, mut truth, mut samples) = (Figure::default(), 0.0, 0.0);
     for number in 0..scene.warm + intervals {
         if number == scene.warm {
             sums.fill(Figure::default());
-            (whole, truth, samples) = (Figure::default(), 0.0, 0.0);
+            (sampled, whole) = (Figure::default(), Figure::default());
+            (truth, samples) = (0.0, 0.0);
         }
         if number % MOMENT == 0 && number > 0 {
             let again = (0..parts).map(|_| (1.0 + scene.spread[1] * random.normal()).max(0.1));
@@ -116,7 +124,7 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
             let mut of_cpu = Vec::new();
             for (part, share) in scene.shares.iter().enumerate() {
                 let time = share * time_ms / 1e3;
-                let hit = lasting[part] * moment[part];
+                let hit = scene.hits * lasting[part] * moment[part];
                 let both = 1.0 - scene.alone;
                 let counts = [
                     (Clock::Free, scene.hz[0] * time * both),
@@ -127,11 +135,11 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
                 for (clock, expected) in counts {
                     let ratio = match clock {
                         Clock::FreeAlone => 0.0,
-                        _ => ratios.of(part),
+                        _ => ratios.of(Work { whole: 0, part }),
                     };
                     let weight = clocks.weight(ratio);
                     for _ in 0..random.poisson(expected) {
-                        ratios.add(part, clock, clocks, weight);
+                        ratios.add(Work { whole: 0, part }, clock, clocks, weight);
                         mass.add(weight);
                         samples += 1.0;
                     }
@@ -157,12 +165,19 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
             });
         }
         let times: Vec<(usize, f64)> = value.iter().copied().enumerate().collect();
-        let shared = ratios.of_parts(&times, true);
+        let (shared, _) = ratios.deviations(0, &times, true);
         for (part, sum) in sums.iter_mut().enumerate() {
             let weight = design.weight_ns(part) / NS_PER_MS;
             let figure = Figure::weighted(value[part], weight);
             *sum += figure.with_shared_error(shared[part]);
         }
+        let mut all = Mass::default();
+        let masses = by_cpu.iter().flatten().map(|(_, mass)| *mass);
+        masses.for_each(|mass| all += mass.times(clocks.period_ns() / NS_PER_MS));
+        let (_, of_ratios) = ratios.deviations(0, &times, false);
+        let time = CPUS as f64 * time_ms;
+        let of_all = Figure::weighted(all.sum(), all.mean());
+        sampled += of_all.with_shared_error(of_ratios * all.sum() / time);
         let weight = design.whole_weight_ns() / NS_PER_MS;
         whole += Figure::weighted(CPUS as f64 * time_ms, weight);
         truth += CPUS as f64 * time_ms;
@@ -174,5 +189,18 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
         before: Some(before::part(sum.value, whole.value, samples)),
         expected: share * samples,
     });
-    found.collect()
+    let of_all = Run {
+        value: sampled.value,
+        truth,
+        bounds: Some(sampled.interval(clocks.period_ns() / NS_PER_MS)),
+        before: Some(
+            Figure {
+                shared: 0.0,
+                ..sampled
+            }
+            .interval(0.0),
+        ),
+        expected: samples,
+    };
+    found.chain([of_all]).collect()
 }

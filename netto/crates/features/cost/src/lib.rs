@@ -226,6 +226,10 @@ impl NetworkCost {
             taken,
             lost,
             due: is_counted.then(|| self.samples.due(cpu, interval_ns)),
+            due_in_tasks: self
+                .samples
+                .due_in_tasks(cpu, interval_ns)
+                .filter(|_| is_counted),
         };
         self.filling.add(split, &of_cpu);
     }

@@ -48,6 +48,7 @@ pub struct Table {
     received: Option<Figure>,
     /// Number of samples that all CPUs would have taken at the rate of the least sampled one.
     room: Option<u64>,
+    room_in_tasks: Option<u64>,
 }
 
 /// A component over the whole span.
@@ -166,6 +167,7 @@ impl Table {
             *self.received.get_or_insert_default() += more;
         }
         self.room = sum_of_known(self.room, Sums::room(sum));
+        self.room_in_tasks = sum_of_known(self.room_in_tasks, Sums::room_in_tasks(sum));
         for (row, place) in self.places.iter().enumerate() {
             let (Some(_), Some(sums)) = (
                 cost.cpu_ns(row),
@@ -304,5 +306,9 @@ impl Sums for Table {
 
     fn room(&self) -> Option<u64> {
         self.room
+    }
+
+    fn room_in_tasks(&self) -> Option<u64> {
+        self.room_in_tasks
     }
 }

@@ -304,7 +304,7 @@ impl Attribution {
         let total_ns = |row: usize| cost.total_ns(row).unwrap_or(0) as f64;
         let mut shared_ns: Vec<f64> = (0..COMPONENTS.len())
             .map(|row| match rests_on_samples(capabilities, row) {
-                true => ratios.deviation(row) * total_ns(row),
+                true => ratios.deviations(row, &[(row, total_ns(row))], false).1,
                 false => 0.0,
             })
             .collect();
@@ -317,11 +317,8 @@ impl Attribution {
                 .map(|&row| (row, total_ns(row)))
                 .collect();
             leaves.push((event.row, total_ns(event.remainder)));
-            let of_parts = ratios.of_parts(&leaves, is_known);
-            shared_ns[event.row] = match is_known {
-                true => 0.0,
-                false => of_parts.iter().map(|ns| ns * ns).sum::<f64>().sqrt(),
-            };
+            let (of_parts, of_event) = ratios.deviations(event.row, &leaves, is_known);
+            shared_ns[event.row] = of_event;
             let rows = event.parts.iter().chain([&event.remainder]);
             for (row, ns) in rows.zip(of_parts) {
                 shared_ns[*row] = ns;

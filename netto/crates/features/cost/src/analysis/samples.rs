@@ -6,7 +6,7 @@ use super::attribute::{Request, StackCounts};
 use netto_analysis::classify::{Classifier, SampleOwner};
 use netto_analysis::flame::Flame;
 use netto_analysis::pace;
-use netto_estimate::two_clocks::{Clock, Clocks, Ratios};
+use netto_estimate::two_clocks::{Clock, Clocks, Ratios, Work};
 
 /// One sampled stack.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl Samples {
     pub fn new(possible_cpus: usize, now_ns: u64) -> Self {
         Samples {
             flame: Flame::new(now_ns),
-            ratios: Ratios::new(COMPONENTS.len()),
+            ratios: Ratios::new(COMPONENTS.len(), COMPONENTS.len()),
             clocks: Vec::new(),
             counts: vec![StackCounts::default(); possible_cpus],
             lost: vec![0; possible_cpus],
@@ -103,20 +103,25 @@ impl Samples {
     /// comes to what it shows. Learns from it.
     fn weigh(&mut self, sample: &Sample<'_>, found: Option<SampleOwner>) -> Option<f64> {
         let clocks = *self.clocks.get(sample.cpu)?;
-        let row = found.map(|owner| owner.part.unwrap_or(owner.event));
-        let ratio = match sample.is_without_ticks(found) {
-            true if sample.is_by_tick => return None,
-            true => 0.0,
-            false => row.map_or(1.0, |row| self.ratios.of(row)),
+        let work = found.map(|owner| Work {
+            whole: owner.event,
+            part: owner.part.unwrap_or(owner.event),
+        });
+        let (clock, ratio) = match (sample.is_without_ticks(found), sample.is_by_tick) {
+            (true, true) => return None,
+            (true, false) => (Clock::FreeAlone, 0.0),
+            (false, is_by_tick) => {
+                let clock = if is_by_tick {
+                    Clock::Stepped
+                } else {
+                    Clock::Free
+                };
+                (clock, work.map_or(1.0, |work| self.ratios.of(work)))
+            }
         };
         let weight = clocks.weight(ratio);
-        if let Some(row) = row {
-            let clock = match (ratio > 0.0, sample.is_by_tick) {
-                (false, _) => Clock::FreeAlone,
-                (true, false) => Clock::Free,
-                (true, true) => Clock::Stepped,
-            };
-            self.ratios.add(row, clock, clocks, weight);
+        if let Some(work) = work {
+            self.ratios.add(work, clock, clocks, weight);
         }
         Some(weight)
     }
@@ -205,10 +210,17 @@ impl Samples {
         pace::worth_ns(period_ns, self.of_cpu(cpu).taken(), self.lost_on(cpu))
     }
 
-    /// How often the clocks were due on a CPU in an interval of this length.
+    /// How often perf's clock was due on a CPU in an interval of this length.
     pub fn due(&self, cpu: usize, interval_ns: u64) -> u64 {
         let clocks = self.clocks.get(cpu);
         clocks.map_or(0, |clocks| (interval_ns as f64 / clocks.free_ns) as u64)
+    }
+
+    /// The same of both clocks, where tasks run; `None` if the tick takes no samples.
+    pub fn due_in_tasks(&self, cpu: usize, interval_ns: u64) -> Option<u64> {
+        let clocks = self.clocks.get(cpu)?;
+        clocks.stepped_ns?;
+        Some((interval_ns as f64 / clocks.period_ns()) as u64)
     }
 
     /// Stacks of a CPU that only show that it is idle, since the start.

@@ -36,6 +36,8 @@ pub struct Cpu {
     pub lost: u64,
     /// Number of sample times; `None` if it is not sampled, or only for detection.
     pub due: Option<u64>,
+    /// The same with those of the tick, if it takes samples.
+    pub due_in_tasks: Option<u64>,
 }
 
 impl Filling {
@@ -82,7 +84,12 @@ impl Filling {
         }
         cost.stacks_taken.push(cpu.taken);
         cost.stacks_lost.push(cpu.lost);
-        cost.fewest_due = [cost.fewest_due, cpu.due].into_iter().flatten().min();
+        for (fewest, due) in [
+            (&mut cost.fewest_due, cpu.due),
+            (&mut cost.fewest_due_in_tasks, cpu.due_in_tasks),
+        ] {
+            *fewest = [*fewest, due].into_iter().flatten().min();
+        }
         if let Some(known) = split.received {
             self.received.get_or_insert_default().add(known);
         }
@@ -181,6 +188,7 @@ mod tests {
             taken: 10 + number,
             lost: 20 + number,
             due: Some(50 - number),
+            due_in_tasks: Some(90 - number),
         }
     }
 
@@ -237,6 +245,7 @@ mod tests {
                 (vec![10, 11], vec![20, 21])
             );
             assert_eq!(cost.fewest_due, Some(49));
+            assert_eq!(cost.fewest_due_in_tasks, Some(89));
             assert_eq!(cost.received_ns_ms, Some(6), "independent");
             assert_eq!(cost.received_shared_ns, Some(10), "one error");
             assert_eq!(cost.probe_missed, [missed]);

@@ -4,7 +4,7 @@ use super::*;
 use metrics_common::component::{children_of, index_of};
 use netto_analysis::classify::SampleOwner;
 use netto_estimate::Figure;
-use netto_estimate::two_clocks::{Clock, Clocks};
+use netto_estimate::two_clocks::{Clock, Clocks, Work};
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -79,11 +79,16 @@ fn the_error_of_ratios_is_that_of_parts_and_of_no_softirq_that_a_clock_times() {
         free_ns: 1e8,
         stepped_ns: Some(4e6),
     };
-    let mut ratios = Ratios::new(COMPONENTS.len());
+    let mut ratios = Ratios::new(COMPONENTS.len(), COMPONENTS.len());
     ratios.begin_interval(0, 1);
-    let rows = ["gro", "rx_softirq", "net_hrtimer"].map(|slug| index_of(slug).unwrap());
-    for row in rows {
-        ratios.add(row, Clock::Stepped, clocks, 1.0);
+    let row = |slug| index_of(slug).unwrap();
+    for (whole, part) in [
+        ("rx_softirq", "gro"),
+        ("rx_softirq", "rx_softirq"),
+        ("net_hrtimer", "net_hrtimer"),
+    ] {
+        let [whole, part] = [whole, part].map(row);
+        ratios.add(Work { whole, part }, Clock::Stepped, clocks, 1.0);
     }
     let mut cost = Cost {
         components: vec![Some(vec![1_000]); COMPONENTS.len()],
@@ -91,7 +96,6 @@ fn the_error_of_ratios_is_that_of_parts_and_of_no_softirq_that_a_clock_times() {
     };
     let mut capabilities = capabilities(false);
     let attribution = Attribution::default();
-    let row = |slug| index_of(slug).unwrap();
     let mut shared = |capabilities: &Capabilities, received| {
         cost.received_ns_ms = received;
         let shared = attribution.shared_ns(&ratios, capabilities, &cost);
@@ -108,7 +112,7 @@ fn the_error_of_ratios_is_that_of_parts_and_of_no_softirq_that_a_clock_times() {
     assert_eq!(shared(&capabilities, None), timed);
     capabilities.timed[row("rx_softirq")] = false;
     assert_eq!(shared(&capabilities, Some(1)), timed, "by its number");
-    let sampled = [true, true, true, true, false];
+    let sampled = [true; 5];
     assert_eq!(shared(&capabilities, None), sampled);
 }
 
