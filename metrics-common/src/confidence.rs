@@ -43,9 +43,7 @@ impl Sums for Snapshot {
 
     fn ticks_shared_ns(&self, component: usize) -> u64 {
         let row = self.cost().ticks_shared_ns.as_ref();
-        row.and_then(|row| row.get(component))
-            .copied()
-            .unwrap_or(0)
+        row.and_then(|row| row.get(component)).copied().unwrap_or(0)
     }
 
     fn capacity_ns(&self) -> u64 {

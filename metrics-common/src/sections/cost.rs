@@ -256,9 +256,7 @@ impl Section for Cost {
         };
         let components: Rows<u64> = packed::unpack(&wire.components, cpus)?;
         let by_component = |row: Option<Packed>| match row {
-            Some(row) => packed::unpack(&row, components.len())?
-                .pop()
-                .ok_or(Damaged),
+            Some(row) => packed::unpack(&row, components.len())?.pop().ok_or(Damaged),
             None => Ok(None),
         };
         let sample_ns_ms = by_component(wire.sample_ns_ms)?;

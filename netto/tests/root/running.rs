@@ -22,6 +22,7 @@ tests! {
     running::check_says_what_is_measured_and_how;
     running::list_names_every_component_with_functions_of_this_kernel = list;
     running::no_program_is_left_in_the_kernel_after_sigterm;
+    running::who_asks_for_what_cannot_run_is_warned;
     running::info_and_snapshot_agree_on_rows_and_cpus;
     running::a_websocket_says_hello_then_every_snapshot_then_bye = websocket;
     running::the_log_of_a_killed_daemon_is_readable_up_to_the_end;
@@ -228,6 +229,17 @@ fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
             None => Ok(()),
         },
     )
+}
+
+fn who_asks_for_what_cannot_run_is_warned() -> Result<()> {
+    let daemon = Daemon::start(&["--flows", "nope0", "--owners", "none"])?;
+    let said = daemon.process.stderr();
+    ensure!(
+        said.contains("WARN") && said.contains("flows does not run") && said.contains("nope0"),
+        "{said}"
+    );
+    ensure!(!said.contains("owners does not run"), "as asked: {said}");
+    Ok(())
 }
 
 fn info_and_snapshot_agree_on_rows_and_cpus() -> Result<()> {

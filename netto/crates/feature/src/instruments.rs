@@ -85,7 +85,19 @@ impl Feature {
     }
 }
 
-/// Starts a feature, and sets its availability in the description.
+/// The user does not want a feature: why it does not start, as opposed to what failed.
+#[derive(Debug)]
+pub struct TurnedOff(pub &'static str);
+
+impl std::fmt::Display for TurnedOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for TurnedOff {}
+
+/// Starts a feature, and sets its availability in the description. Who asked for one that cannot run is warned.
 fn begin(
     entry: &Feature,
     platform: &mut Platform,
@@ -97,6 +109,13 @@ fn begin(
         Err(error) => Availability::missing(format!("{error:#}")),
     };
     platform.set_instrument(entry.name, availability);
+    if let Err(error) = &begun
+        && options.has(entry.name)
+        && !entry.is_essential
+        && !error.is::<TurnedOff>()
+    {
+        tracing::warn!("{} does not run: {error:#}", entry.name);
+    }
     begun
 }
 
@@ -149,7 +168,10 @@ impl Running {
                 self.running.insert(place, (entry, instrument));
                 tracing::info!("{name} begins anew");
             }
-            Err(error) => tracing::info!("{name} does not run: {error:#}"),
+            Err(error) if error.is::<TurnedOff>() || !options.has(name) => {
+                tracing::info!("{name} does not run: {error:#}");
+            }
+            Err(_) => {}
         }
     }
 

@@ -192,7 +192,7 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         time_nanos: signed(profile.begun_unix_ns),
         duration_nanos: signed(profile.length_ns),
         period_type: Some(time),
-        period: signed(profile.period_ns),
+        period: signed(profile.period_ns()),
         comment,
         default_sample_type: time.kind,
         string_table: texts.into_all(),
@@ -211,7 +211,6 @@ mod tests {
         let profile = Profile {
             begun_unix_ns: 5,
             length_ns: 7,
-            period_ns: 1_000_000,
             functions: vec!["net_rx_action".into(), "ip_rcv".into()],
             samples: vec![ProfileSample {
                 stack: vec![1, 0],

@@ -44,6 +44,11 @@ impl FeatureOptions {
         self
     }
 
+    /// Whether a feature was given any.
+    pub fn has(&self, feature: &str) -> bool {
+        self.0.contains_key(feature)
+    }
+
     /// The options of a feature; `None` if it was given none.
     pub fn of<T: Any>(&self, feature: &str) -> Option<&T> {
         let options: &dyn Any = &**self.0.get(feature)?;

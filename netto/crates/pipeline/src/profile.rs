@@ -11,8 +11,6 @@ pub struct Profile {
     pub begun_unix_ns: u64,
     /// Its length, nanoseconds: of whole intervals.
     pub length_ns: u64,
-    /// Time from one sample of a CPU to the next, nanoseconds.
-    pub period_ns: u64,
     /// Names of functions.
     pub functions: Vec<String>,
     /// Equal samples, together.
@@ -85,6 +83,19 @@ impl Texts {
 }
 
 impl Profile {
+    /// The time for which one of its samples stands on average, nanoseconds; 0 without any. CPUs are sampled at rates of
+    /// their own, which change with the load.
+    pub fn period_ns(&self) -> u64 {
+        let sum = |of: fn(&ProfileSample) -> u64| {
+            let values = self.samples.iter().map(of);
+            values.fold(0, u64::saturating_add)
+        };
+        let count = sum(|sample| sample.count);
+        sum(|sample| sample.cpu_ns)
+            .checked_div(count)
+            .unwrap_or_default()
+    }
+
     /// A profile of folded stacks: without CPUs, parts and owners. A sample stands for `worth_ns`.
     pub fn of_folded(folded: &Folded, begun_unix_ns: u64, worth_ns: u64) -> Profile {
         let mut functions = Texts::default();
@@ -96,7 +107,6 @@ impl Profile {
         Profile {
             begun_unix_ns,
             length_ns: folded.window_ns,
-            period_ns: worth_ns,
             samples: samples.collect(),
             functions: functions.into_all(),
             left_out: folded.left_out,

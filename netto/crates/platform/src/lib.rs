@@ -276,7 +276,6 @@ impl Platform {
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),
-                frequency_hz,
             )?),
             profile: None,
             stat: proc_stat::parse(&stat_file.text()?)?,

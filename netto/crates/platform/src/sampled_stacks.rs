@@ -78,7 +78,6 @@ pub struct SampledStacks {
     is_put: Condvar,
     names: Mutex<Names>,
     profiles: OpenProfiles,
-    frequency_hz: u64,
 }
 
 impl Names {
@@ -122,11 +121,7 @@ impl SampledStacks {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn new(
-        roots: Roots,
-        unavailable: Option<String>,
-        frequency_hz: u64,
-    ) -> anyhow::Result<Self> {
+    pub fn new(roots: Roots, unavailable: Option<String>) -> anyhow::Result<Self> {
         Ok(SampledStacks {
             symbols: SymbolReader::start(roots)?,
             unavailable,
@@ -134,7 +129,6 @@ impl SampledStacks {
             is_put: Condvar::new(),
             names: Mutex::default(),
             profiles: OpenProfiles::default(),
-            frequency_hz,
         })
     }
 
@@ -263,7 +257,6 @@ impl SampledStacks {
         Ok(Profile {
             begun_unix_ns: now_ns.saturating_sub(recorder.length_ns),
             length_ns: recorder.length_ns,
-            period_ns: 1_000_000_000 / self.frequency_hz.max(1),
             functions: functions.into_all(),
             samples,
             left_out: recorder.left_out,

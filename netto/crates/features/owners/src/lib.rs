@@ -23,7 +23,7 @@ use self::resolver::OwnerResolver;
 use netto_analysis::groups::Group;
 use netto_analysis::long_softirqs::{LongSoftirq, Tally, place_of};
 use netto_analysis::tagged::{SampleTag, TaggedSample, Tags};
-use netto_feature::instruments::{Feature, Instrument};
+use netto_feature::instruments::{Feature, Instrument, TurnedOff};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
 use netto_platform::{Platform, ProgramCause, TakenThere, Tick};
@@ -98,10 +98,10 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 /// # Errors
 /// If owners are not requested, or samples or probes are unavailable.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    anyhow::ensure!(
-        level(options) != OwnerLevel::None,
-        "turned off by --owners none; cgroup (or process) shows the owners of CPU time"
-    );
+    if level(options) == OwnerLevel::None {
+        let why = "turned off by --owners none; cgroup (or process) shows the owners of CPU time";
+        return Err(TurnedOff(why).into());
+    }
     anyhow::ensure!(
         platform.sampling.is_some(),
         "no stacks are sampled here, and CPU time is divided among owners by them"
