@@ -16,6 +16,10 @@ const EXIT_NS: f64 = 5_000.0;
 /// TCP at 50 Gbit/s halt 1.33 times as often, and as it loses 5.7 % where it halts 1.73 times as often, some
 /// 2.5 % (`cargo xtask bench --only doses`, 2026-11-27).
 const STALLS: f64 = 35.0;
+/// The same of a stack that the scheduler's tick takes, in multiples of its time: 200 a second and CPU made bulk TCP
+/// between two CPUs lose some two points more than 8 of perf's (2.1 ± 1.5 in 6 runs, 2.0 ± 4.6 in 14; 2026-11-29),
+/// 50 to 100 µs for each.
+const STALLS_OF_TICK: f64 = 6.0;
 /// What an interrupt from another CPU takes, relative to one of perf's clock: 5.8 of 12.0 µs by the gaps
 /// that membarrier(2) makes in a program that reads the time (2026-11-24, a virtual machine).
 const OF_TIMER: f64 = 0.5;
@@ -88,9 +92,14 @@ impl Prices {
 
     /// The same of a sample by the scheduler's tick, whose interrupt comes anyway.
     pub fn felt_tick(&self) -> FeltPrice {
+        let is_dear = self.timer_ns > EXIT_NS;
         FeltPrice {
             own_ns: self.sample_ns,
-            stall_ns: 0.0,
+            stall_ns: if is_dear {
+                STALLS_OF_TICK * self.sample_ns
+            } else {
+                0.0
+            },
         }
     }
 

@@ -29,7 +29,7 @@ const WORTH_A_CHANGE: f64 = 0.2;
 /// The part of what is left for samples that the tick's may take, before perf's: they tell more for the price.
 const TICKS_PART: f64 = 0.5;
 /// The part of the whole budget that is kept for them, whatever all else costs: the breakdown comes first.
-const KEPT_FOR_TICKS: f64 = 0.2;
+const KEPT_FOR_TICKS: f64 = 0.4;
 
 /// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -311,16 +311,20 @@ mod tests {
         assert_eq!((rate.hz, rate.ticks_hz), (14, 250));
         let none = CpuInterval {
             may_cost_ratio: -1.0,
+            max_overhead_ratio: 0.005,
             ..dear
         };
         let rate = after(&mut rates, 1, true, none);
         assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 200), "kept for them");
-        let small = CpuInterval {
-            max_overhead_ratio: 0.001,
+        let stalls = CpuInterval {
+            tick: FeltPrice {
+                stall_ns: 40_000.0,
+                ..none.tick
+            },
             ..none
         };
-        let rate = after(&mut rates, 1, true, small);
-        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 20));
+        let rate = after(&mut rates, 1, true, stalls);
+        assert_eq!((rate.hz, rate.ticks_hz), (FEWEST_HZ, 40));
     }
 
     #[test]
