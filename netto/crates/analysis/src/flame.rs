@@ -326,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_counts_as_often_as_it_stands_for_the_time_of_a_usual_one() {
+        let mut flame = Flame::new(0);
+        let stack = |number| StackId { epoch: 1, number };
+        let send = row("tx_syscall");
+        for weight in [15.2, 15.2, 1.2] {
+            flame.add(send, stack(3), weight, || &[1]);
+        }
+        let folded = flame.counted(0).folded(name);
+        assert_eq!(folded.text, "tx_syscall;leaf 31\n");
+    }
+
+    #[test]
     fn a_stack_that_is_known_by_its_number_is_not_looked_at_again() {
         let mut flame = Flame::new(0);
         let known = StackId {

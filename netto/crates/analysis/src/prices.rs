@@ -137,7 +137,7 @@ pub struct FeltPrice {
 
 impl FeltPrice {
     /// Of an interrupt of a timer that takes this long itself.
-    pub fn of_interrupt(timer_ns: f64) -> FeltPrice {
+    fn of_interrupt(timer_ns: f64) -> FeltPrice {
         FeltPrice {
             own_ns: timer_ns,
             stall_ns: match timer_ns > EXIT_NS {

@@ -159,7 +159,7 @@ impl ProgramSamples {
     /// Brings those in programs in order of CPU, event and program.
     pub fn sort(&mut self) {
         self.inside
-            .sort_unstable_by_key(|own| (own.cpu, own.event, own.program));
+            .sort_unstable_by_key(|sample| (sample.cpu, sample.event, sample.program));
     }
 
     /// Those in programs.

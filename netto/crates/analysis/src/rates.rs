@@ -156,23 +156,21 @@ impl Rates {
         }
         let idles = interval.busy_ratio.is_some_and(|busy| busy < IDLES);
         let is_look = known.quiet_ns >= QUIET_NS;
-        let (hz, ticks_hz) = match is_look {
-            true if softirqs_are_timed && idles => (0, 0),
-            true => (LOOKING_HZ.min(most_hz), 0),
-            false => interval.affordable_hz(network_ratio, most_hz, most_ticks_hz),
+        let (hz, ticks_hz) = if !is_look {
+            interval.affordable_hz(network_ratio, most_hz, most_ticks_hz)
+        } else if softirqs_are_timed && idles {
+            (0, 0)
+        } else {
+            (LOOKING_HZ.min(most_hz), 0)
         };
         let is_worth_it = |wanted: u64, now: u64| {
             (wanted as f64 - now as f64).abs() > WORTH_A_CHANGE * now as f64
         };
-        let Rate {
-            hz: now_hz,
-            ticks_hz: now_ticks_hz,
-            ..
-        } = known.rate;
-        let has_room = now_hz + now_ticks_hz <= most_hz;
-        if known.rate.is_look != is_look
-            || is_worth_it(hz, now_hz)
-            || is_worth_it(ticks_hz, now_ticks_hz)
+        let now = known.rate;
+        let has_room = now.hz + now.ticks_hz <= most_hz;
+        if now.is_look != is_look
+            || is_worth_it(hz, now.hz)
+            || is_worth_it(ticks_hz, now.ticks_hz)
             || !has_room
         {
             known.rate = Rate {

@@ -7,13 +7,11 @@
 //! interrupts, and only beside probes that time softirqs. Perf's few samples correct it
 //! (`estimate::two_clocks`).
 
-use super::prices::FeltPrice;
+use super::prices::Prices;
 
 /// If the budget allows fewer perf interrupts per second on a CPU full of networking, the tick takes samples,
 /// too.
 const ENOUGH_HZ: f64 = 100.0;
-/// What a stack takes, nanoseconds.
-const STACK_NS: f64 = 4_000.0;
 
 /// The user's choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -130,8 +128,11 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
             return Ok(facts.perf(format!("the cost of its interrupts is unknown: {lack}")));
         }
     };
-    let sample_ns = STACK_NS + FeltPrice::of_interrupt(interrupt_ns as f64).on(1.0);
-    let room_hz = facts.max_overhead_ratio * 1e9 / sample_ns;
+    let prices = Prices {
+        timer_ns: interrupt_ns as f64,
+        ..Prices::default()
+    };
+    let room_hz = facts.max_overhead_ratio * 1e9 / prices.felt_sample().on(1.0);
     let cost_us = interrupt_ns as f64 / 1e3;
     Ok(if room_hz < ENOUGH_HZ.min(facts.frequency_hz as f64) {
         let reason = format!(

@@ -112,7 +112,7 @@ impl Bias {
         let moments = || self.moments.iter().filter(|own| own.timed_ns > 0.0);
         let sum = |of: &dyn Fn(&Moment) -> f64| moments().map(of).sum::<f64>();
         let enough_due = if self.is_of_clocks { 0.0 } else { ENOUGH_DUE };
-        if sum(&|own| own.due) < enough_due || sum(&|own| own.samples) < ENOUGH {
+        if sum(&|moment| moment.due) < enough_due || sum(&|moment| moment.samples) < ENOUGH {
             return None;
         }
         // Shares rather than factors: their errors are those of a count, also of none.

@@ -80,6 +80,11 @@ impl Mass {
         self.squares / self.sum.max(f64::MIN_POSITIVE)
     }
 
+    /// The mean weight; this one without any.
+    pub fn mean_or(self, assumed: f64) -> f64 {
+        if self.sum > 0.0 { self.mean() } else { assumed }
+    }
+
     /// The number of equal weights that tell as much: the effective sample size (L. Kish, *Survey
     /// Sampling*, 1965, section 11.7).
     pub fn number(self) -> f64 {

@@ -116,13 +116,7 @@ struct Member {
 impl Member {
     /// The mean weight of one of its samples; 1 before any.
     fn weight(&self) -> f64 {
-        let of_past = self.recent.mean();
-        let known = if of_past > 0.0 {
-            of_past
-        } else {
-            self.samples.mean()
-        };
-        if known > 0.0 { known } else { 1.0 }
+        self.recent.mean_or(self.samples.mean_or(1.0))
     }
 }
 

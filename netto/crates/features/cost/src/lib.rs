@@ -202,10 +202,7 @@ impl NetworkCost {
             platform.readers.perf_hz(cpu as u32) > 0 && !platform.overhead.is_looking(cpu);
         if is_counted {
             let shown = counts.shown().times(interval.sample_period_ns as f64);
-            let worth_ns = match shown.mean() {
-                mean if mean > 0.0 => mean,
-                _ => interval.sample_period_ns as f64,
-            };
+            let worth_ns = shown.mean_or(interval.sample_period_ns as f64);
             let bias = &mut platform.overhead.bias;
             bias.add(clock[rx] as f64, shown.sum() / worth_ns, worth_ns);
         }

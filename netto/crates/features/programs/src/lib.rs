@@ -140,7 +140,7 @@ impl ProgramCost {
                 period_ns: cpu.period_ns,
                 samples: cpu.all.of(cpu.number, event),
             };
-            let slots = inside.iter().map(|(own, slot)| (*slot, own.weight));
+            let slots = inside.iter().map(|(sample, slot)| (*slot, sample.weight));
             self.division.divide(divided, slots, |slot, ns| {
                 match section.programs.get_mut(slot) {
                     Some(program) => {
@@ -287,7 +287,8 @@ impl Instrument for ProgramCost {
         }
         let place_of = |event: usize| self.events.iter().position(|own| *own == event);
         let slots = inside.iter();
-        let slots = slots.filter_map(|(own, slot)| Some((place_of(own.event)?, *slot, own.weight)));
+        let slots = slots
+            .filter_map(|(sample, slot)| Some((place_of(sample.event)?, *slot, sample.weight)));
         let all = self
             .events
             .iter()

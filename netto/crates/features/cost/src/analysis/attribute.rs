@@ -233,9 +233,10 @@ impl Attribution {
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
-                let rests_on = match clock_ns == 0 && stacks.kinds[kind].sum() == 0.0 {
-                    true => Basis::default(),
-                    false => self.divide(whole, interval, clock_ns, stacks, &mut time_ns),
+                let rests_on = if clock_ns == 0 && stacks.kinds[kind].sum() == 0.0 {
+                    Basis::default()
+                } else {
+                    self.divide(whole, interval, clock_ns, stacks, &mut time_ns)
                 };
                 split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
             }
@@ -264,9 +265,10 @@ impl Attribution {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
-            let rests_on = match whole_ns == 0 && stacks.numbers[row] == 0 {
-                true => Basis::default(),
-                false => self.divide(whole, interval, whole_ns, stacks, &mut time_ns),
+            let rests_on = if whole_ns == 0 && stacks.numbers[row] == 0 {
+                Basis::default()
+            } else {
+                self.divide(whole, interval, whole_ns, stacks, &mut time_ns)
             };
             split.basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
@@ -303,9 +305,12 @@ impl Attribution {
     pub fn shared_ns(&self, ratios: &Ratios, capabilities: &Capabilities, cost: &Cost) -> Vec<u64> {
         let total_ns = |row: usize| cost.total_ns(row).unwrap_or(0) as f64;
         let mut shared_ns: Vec<f64> = (0..COMPONENTS.len())
-            .map(|row| match rests_on_samples(capabilities, row) {
-                true => ratios.deviations(row, &[(row, total_ns(row))], false).1,
-                false => 0.0,
+            .map(|row| {
+                if rests_on_samples(capabilities, row) {
+                    ratios.deviations(row, &[(row, total_ns(row))], false).1
+                } else {
+                    0.0
+                }
             })
             .collect();
         for event in &self.wholes.events {
@@ -338,8 +343,8 @@ impl Attribution {
         let ratio = self.correction.map_or(1.0, |correction| correction.ratio);
         let period_ns = interval.sample_period_ns as f64;
         let known = interval.received?;
-        let [sampled_ns, worth_ns] =
-            [samples.sum(), self.weights.add_received(cpu, samples)].map(|own| own * period_ns);
+        let [sampled_ns, worth_ns] = [samples.sum(), self.weights.add_received(cpu, samples)]
+            .map(|weight| weight * period_ns);
         Some(known.with_samples(sampled_ns * ratio, worth_ns * ratio, self.correction))
     }
 
@@ -433,9 +438,10 @@ fn rows_of_requests() -> Option<[usize; 2]> {
 /// Divides that time in proportion to the requests of networking and others.
 fn share_requests([ours, others]: [usize; 2], requests: [f64; 2], time_ns: &mut [u64]) {
     let [network, other] = requests;
-    let kept_ns = match network + other > 0.0 {
-        true => (time_ns[ours] as f64 * network / (network + other)) as u64,
-        false => 0,
+    let kept_ns = if network > 0.0 {
+        (time_ns[ours] as f64 * network / (network + other)) as u64
+    } else {
+        0
     };
     time_ns[others] += time_ns[ours] - kept_ns;
     time_ns[ours] = kept_ns;

@@ -298,10 +298,13 @@ impl Division {
                 if let Some(known) = known {
                     pool.add_evidence(known, weight);
                 }
-                match is_open {
-                    _ if is_of_window => {}
-                    true => pool.add_open(open, weight),
-                    false => pool.add(Known { pair, found }, weight),
+                if is_of_window {
+                    continue;
+                }
+                if is_open {
+                    pool.add_open(open, weight);
+                } else {
+                    pool.add(Known { pair, found }, weight);
                 }
             }
         }

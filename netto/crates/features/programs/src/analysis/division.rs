@@ -78,7 +78,7 @@ impl Division {
         for (slot, weight) in inside {
             let sample = Mass::one(weight);
             rest -= sample;
-            match self.samples.iter_mut().find(|(own, _)| *own == slot) {
+            match self.samples.iter_mut().find(|(known, _)| *known == slot) {
                 Some((_, mass)) => *mass += sample,
                 None => self.samples.push((slot, sample)),
             }
@@ -142,6 +142,30 @@ mod tests {
         division.divide(event, slots, |slot, ns| found[slot] += ns);
         assert!(found.iter().sum::<u64>() <= time_ns);
         found
+    }
+
+    #[test]
+    fn a_sample_that_stands_for_more_time_has_more_of_it() {
+        let mut division = Division::default();
+        let mut samples = Mass::default();
+        samples.add_equal(15.0, 20.0);
+        samples.add_equal(1.0, 100.0);
+        let inside = || (0..20).map(|_| (0, 15.0));
+        division.begin(
+            PERIOD_NS * 500,
+            &[samples],
+            inside().map(|(slot, weight)| (0, slot, weight)),
+        );
+        let event = Event {
+            cpu: 0,
+            place: 0,
+            time_ns: 400 * PERIOD_NS,
+            period_ns: PERIOD_NS,
+            samples,
+        };
+        let mut found = 0;
+        division.divide(event, inside(), |_, ns| found += ns);
+        assert_eq!(found, 300 * PERIOD_NS);
     }
 
     #[test]

@@ -74,6 +74,33 @@ fn of(split: &Split, slug: &str) -> Option<u64> {
 }
 
 #[test]
+fn a_stack_that_stands_for_more_time_has_more_of_it() {
+    let owner = |part| {
+        Some(SampleOwner {
+            event: index_of("rx_softirq").unwrap(),
+            part: index_of(part),
+        })
+    };
+    let mut samples = StackCounts::default();
+    for (part, weight, number) in [("gro", 15.0, 20), ("bridging", 1.0, 100)] {
+        for _ in 0..number {
+            samples.add(RX as u8, owner(part), weight);
+        }
+    }
+    let time_ns = 400_000;
+    let split = attribute(
+        &capabilities(false),
+        interval(1_000_000),
+        &clock(RX, time_ns),
+        &samples,
+    );
+    assert_eq!(of(&split, "gro"), Some(300_000));
+    assert_eq!(of(&split, "bridging"), Some(100_000));
+    let row = index_of("rx_softirq").unwrap();
+    assert_eq!(split.samples[row], Some(120), "stacks, not weights");
+}
+
+#[test]
 fn the_error_of_ratios_is_that_of_parts_and_of_no_softirq_that_a_clock_times() {
     let clocks = Clocks {
         free_ns: 1e8,

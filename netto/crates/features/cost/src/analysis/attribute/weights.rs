@@ -47,10 +47,7 @@ impl SampleWeights {
         }
         let known = &mut self.received[cpu];
         *known += samples;
-        match known.mean() {
-            mean if mean > 0.0 => mean,
-            _ => 1.0,
-        }
+        known.mean_or(1.0)
     }
 
     /// By component, [`Cost::sample_ns_ms`]; `timed` are those that a clock times.

@@ -51,6 +51,22 @@ fn caused(portions: &[Portion], slug: &str, cause: u32) -> u64 {
 }
 
 #[test]
+fn a_sample_that_stands_for_more_time_has_more_of_it() {
+    let mut division = Division::default();
+    division.begin(1_000, 1);
+    for (cause, weight) in [(1, 15.0), (2, 5.0)] {
+        let whose = pair(cause, 9);
+        division.add(Attributed {
+            weight,
+            ..sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket)
+        });
+    }
+    let (portions, _) = divided(&mut division, &cost(&[("gro", [4_000, 0])]));
+    assert_eq!(caused(&portions, "gro", 1), 3_000);
+    assert_eq!(caused(&portions, "gro", 2), 1_000);
+}
+
+#[test]
 fn a_component_is_divided_as_its_samples_are() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
