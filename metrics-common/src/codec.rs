@@ -69,12 +69,13 @@ mod hello {
 
         fn try_from((major, minor): (u16, u16)) -> Result<Self, String> {
             let newest = FORMAT_VERSION.0;
-            match major > newest {
-                true => Err(format!(
+            if major > newest {
+                Err(format!(
                     "these messages have format {major}.{minor}, this netto reads up to \
                      {newest}.x; use a newer netto"
-                )),
-                false => Ok(Readable),
+                ))
+            } else {
+                Ok(Readable)
             }
         }
     }

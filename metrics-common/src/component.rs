@@ -840,9 +840,10 @@ pub fn children_of(slug: &str) -> impl Iterator<Item = usize> + '_ {
 /// The same by the row's own index, without comparing names; empty for an unknown row.
 pub fn children(row: usize) -> &'static [usize] {
     static CHILDREN: Children = Children::of_table();
-    match row < ROWS {
-        true => &CHILDREN.rows[CHILDREN.begins[row]..CHILDREN.begins[row + 1]],
-        false => &[],
+    if row < ROWS {
+        &CHILDREN.rows[CHILDREN.begins[row]..CHILDREN.begins[row + 1]]
+    } else {
+        &[]
     }
 }
 

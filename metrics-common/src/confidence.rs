@@ -255,9 +255,10 @@ fn is_sampled(row: &ComponentInfo) -> bool {
 /// How far a sampled row may be off because ticks are in step with the scheduler.
 fn in_step(info: &Info, correction: Option<Correction>, row: usize) -> f64 {
     let is_corrected = is_of_softirq(kind_of(info, row)) && correction.is_some();
-    match info.sampler.as_deref() == Some("tick") && !is_corrected {
-        true => IN_STEP,
-        false => 0.0,
+    if info.sampler.as_deref() == Some("tick") && !is_corrected {
+        IN_STEP
+    } else {
+        0.0
     }
 }
 

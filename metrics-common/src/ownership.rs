@@ -115,9 +115,10 @@ impl<'a> Parts<'a> {
                 return None;
             }
             let callers = rule.under.iter().filter(|pattern| holds(pattern, caller));
-            let of_caller = match rule.under.is_empty() {
-                true => -1,
-                false => callers.map(|pattern| specificity(pattern)).max()?,
+            let of_caller = if rule.under.is_empty() {
+                -1
+            } else {
+                callers.map(|pattern| specificity(pattern)).max()?
             };
             Some((specificity(rule.frame), of_caller))
         };

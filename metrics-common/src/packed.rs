@@ -165,9 +165,10 @@ fn subtract<'a, T: Copy + Into<u64> + 'a>(
 /// long row of zeros, so the caller must know the width.
 pub fn unpack(packed: &Packed, width: usize) -> Result<Rows, Damaged> {
     let table = unpack_within(packed, MOST_ROWS, MOST_ROWS * width)?;
-    match table.iter().flatten().all(|row| row.len() == width) {
-        true => Ok(table),
-        false => Err(Damaged),
+    if table.iter().flatten().all(|row| row.len() == width) {
+        Ok(table)
+    } else {
+        Err(Damaged)
     }
 }
 

@@ -81,9 +81,12 @@ pub fn cpu_list(cpus: &[u32]) -> String {
             _ => ranges.push((cpu, cpu)),
         }
     }
-    let one = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let one = |(first, last): &(u32, u32)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
     };
     let all: Vec<String> = ranges.iter().map(one).collect();
     all.join(",")

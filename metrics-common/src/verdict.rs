@@ -280,10 +280,7 @@ impl Figures {
     }
 
     fn at_least(&self) -> &'static str {
-        match self.is_lower_bound {
-            true => "at least ",
-            false => "",
-        }
+        if self.is_lower_bound { "at least " } else { "" }
     }
 
     fn loss(&self) -> Option<&Loss> {
@@ -295,9 +292,10 @@ impl Figures {
     pub fn judge(&self, before: Option<Level>) -> Verdict {
         let holds = |rule: &&Rule| {
             let figure = (rule.figure)(self);
-            match before == Some(rule.level) {
-                true => figure.likely >= rule.ends,
-                false => figure.sure >= rule.begins,
+            if before == Some(rule.level) {
+                figure.likely >= rule.ends
+            } else {
+                figure.sure >= rule.begins
             }
         };
         // The last row always holds.

@@ -96,9 +96,10 @@ pub fn whole_of(info: &Info, component: usize) -> &str {
 /// The name of a component as a whole.
 pub fn name_of_whole(info: &Info, component: usize) -> &str {
     let own = &info.components[component];
-    match own.slug == HEADLINE {
-        true => "all networking",
-        false => &own.label,
+    if own.slug == HEADLINE {
+        "all networking"
+    } else {
+        &own.label
     }
 }
 
@@ -116,9 +117,12 @@ impl Basis {
 
     /// The value of an amount: percent, CPUs, or milliseconds per second. A share of 0 is 0.
     pub fn value(self, amount: Amount) -> f64 {
-        let percent_of = |whole: f64| match whole > 0.0 {
-            true => amount.cpus / whole * 100.0,
-            false => 0.0,
+        let percent_of = |whole: f64| {
+            if whole > 0.0 {
+                amount.cpus / whole * 100.0
+            } else {
+                0.0
+            }
         };
         match self {
             Basis::Host => percent_of(amount.host_cpus),
@@ -145,9 +149,10 @@ impl Basis {
             Basis::Cpus => (3, 0.0005),
             Basis::Milliseconds => (1, 0.05),
         };
-        match value > 0.0 && value < least {
-            true => format!("<{:.decimals$}", least * 2.0),
-            false => format!("{value:.decimals$}"),
+        if value > 0.0 && value < least {
+            format!("<{:.decimals$}", least * 2.0)
+        } else {
+            format!("{value:.decimals$}")
         }
     }
 

@@ -290,9 +290,10 @@ impl Shared {
 
     /// Shows the parts of an event; if they are chosen already, those of the leading event again.
     pub fn choose_event(&mut self, slug: String) {
-        self.event = match self.event == slug {
-            true => String::new(),
-            false => slug,
+        self.event = if self.event == slug {
+            String::new()
+        } else {
+            slug
         };
     }
 

@@ -128,14 +128,14 @@ pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> Histor
             info.user_period_ms,
         )
     };
-    match same_rows {
-        true if run(old) == run(info) => history,
-        true => {
-            fresh.continue_from(history);
-            fresh
-        }
-        false => fresh,
+    if !same_rows {
+        return fresh;
     }
+    if run(old) == run(info) {
+        return history;
+    }
+    fresh.continue_from(history);
+    fresh
 }
 
 /// What was lost since the page was opened.

@@ -50,9 +50,10 @@ pub struct Options {
 /// # Errors
 /// What could not be measured, and why.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let benchmarks = match options.only.is_empty() {
-        true => Benchmark::value_variants(),
-        false => &options.only,
+    let benchmarks = if options.only.is_empty() {
+        Benchmark::value_variants()
+    } else {
+        &options.only
     };
     if !process::is_root() && benchmarks.iter().any(|benchmark| benchmark.needs_root()) {
         bail!("measuring loads BPF programs and makes network namespaces: run it as root");
@@ -68,9 +69,10 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         eprintln!("xtask: measuring {}", benchmark.name());
         let mut measured = Measured::default();
         let verdict = bench.measure(benchmark, &mut measured);
-        let place = match benchmark.is_in_guest() {
-            true => "Linux 6.12 in QEMU".to_owned(),
-            false => format!("Linux {}", kernel()?),
+        let place = if benchmark.is_in_guest() {
+            "Linux 6.12 in QEMU".to_owned()
+        } else {
+            format!("Linux {}", kernel()?)
         };
         let date = process::output(Command::new("date").arg("+%F"))?;
         // What could be measured before something could not is there all the same.

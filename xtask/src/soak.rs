@@ -53,8 +53,9 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         "{verdict}\n\nthe table and the drawing are in {}",
         folder.display()
     );
-    Ok(match verdict.is_good() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if verdict.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }

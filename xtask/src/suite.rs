@@ -40,9 +40,10 @@ pub struct Options {
 /// # Errors
 /// Only where the tests cannot even begin; failed tests are an exit code.
 pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
-    let purpose = match options.long {
-        true => setup::Purpose::LongTest,
-        false => setup::Purpose::Test,
+    let purpose = if options.long {
+        setup::Purpose::LongTest
+    } else {
+        setup::Purpose::Test
     };
     setup::ensure_packages(purpose)?;
     let is_default = !options.quick && !options.long && options.args.is_empty();

@@ -238,9 +238,10 @@ fn side_by_side(
 
 /// When a guest is killed.
 fn limit(architecture: Architecture, icount: bool) -> Duration {
-    match icount || architecture == Architecture::Arm64 {
-        true => SLOW_LIMIT,
-        false => LIMIT,
+    if icount || architecture == Architecture::Arm64 {
+        SLOW_LIMIT
+    } else {
+        LIMIT
     }
 }
 

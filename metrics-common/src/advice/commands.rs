@@ -136,8 +136,9 @@ pub(super) fn keep_to(owner: &Owner, cpus: &[u32]) -> Option<String> {
 /// A name as a shell takes it: names of devices and groups may have any character.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.:@/-".contains(letter);
-    match name.chars().all(is_plain) && !name.is_empty() {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', "'\\''")),
+    if name.chars().all(is_plain) && !name.is_empty() {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
     }
 }

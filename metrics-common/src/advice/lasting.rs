@@ -69,9 +69,10 @@ impl Said {
             if !self.is_said && now_ns.abs_diff(since_ns) >= begins_ns {
                 self.is_said = true;
                 let ended_ns = self.ended_ns.take();
-                self.ends_ns = match ended_ns.is_some_and(|own| now_ns.abs_diff(own) < RETURNS_NS) {
-                    true => (2 * self.ends_ns).min(MOST_ENDS_NS),
-                    false => ENDS_NS,
+                self.ends_ns = if ended_ns.is_some_and(|own| now_ns.abs_diff(own) < RETURNS_NS) {
+                    (2 * self.ends_ns).min(MOST_ENDS_NS)
+                } else {
+                    ENDS_NS
                 };
             }
             return;

@@ -73,9 +73,10 @@ impl Limit {
     /// Whether it is met; `has_begun`: it was before.
     pub fn is_met(&self, value: f64, has_begun: bool) -> bool {
         let limit = if has_begun { self.ends } else { self.begins };
-        match self.is_upper() {
-            true => value <= limit,
-            false => value >= limit,
+        if self.is_upper() {
+            value <= limit
+        } else {
+            value >= limit
         }
     }
 
@@ -87,9 +88,10 @@ impl Limit {
     pub fn condition(&self) -> String {
         let (begins, ends) = (self.unit.shown(self.begins), self.unit.shown(self.ends));
         let figure = self.figure;
-        match self.is_upper() {
-            true => format!("{figure}: at most {begins} (ends above {ends})"),
-            false => format!("{figure}: at least {begins} (ends below {ends})"),
+        if self.is_upper() {
+            format!("{figure}: at most {begins} (ends above {ends})")
+        } else {
+            format!("{figure}: at least {begins} (ends below {ends})")
         }
     }
 }
@@ -457,9 +459,10 @@ pub const RULES: &[Rule] = &[
                     "RPS wakes other CPUs {}, for {} of RX softirq altogether, which one CPU could do{}",
                     Unit::PerSecond.shown(woken),
                     Unit::Cpus.shown(of.worth(&["rx_softirq"])),
-                    match names.is_empty() {
-                        true => String::new(),
-                        false => format!("; it is on for {}", names.join(", ")),
+                    if names.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; it is on for {}", names.join(", "))
                     }
                 ),
                 commands: names.iter().map(|own| commands::steer(own, "0")).collect(),
@@ -713,26 +716,23 @@ pub const RULES: &[Rule] = &[
                 .iter()
                 .map(|(device, name)| format!("{name} of {device}"))
                 .collect();
-            let now = match named.is_empty() {
-                true => {
-                    "no interface here has it switched off: a tunnel, a filter or a container's may"
-                        .to_owned()
-                }
-                false => format!("switched off: {}", named.join(", ")),
+            let now = if named.is_empty() {
+                "no interface here has it switched off: a tunnel, a filter or a container's may"
+                    .to_owned()
+            } else {
+                format!("switched off: {}", named.join(", "))
             };
             Words {
                 evidence: format!(
                     "segmentation and checksums in software take {}; {now}",
                     Unit::Cpus.shown(of.worth(&["send_gso"]))
                 ),
-                commands: match off.is_empty() {
-                    true => {
-                        vec!["ethtool -k DEVICE | grep -e segmentation -e tx-checksum".to_owned()]
-                    }
-                    false => off
-                        .iter()
+                commands: if off.is_empty() {
+                    vec!["ethtool -k DEVICE | grep -e segmentation -e tx-checksum".to_owned()]
+                } else {
+                    off.iter()
                         .map(|(device, name)| format!("ethtool -K {device} {name} on"))
-                        .collect(),
+                        .collect()
                 },
                 gain_cpus: of.worth(BY_NUMBER) - or_nothing(of.worth(COPIES)),
                 gain: "sends, receives and softirqs without their copies: of packets that are cut late, or by the \
@@ -762,19 +762,21 @@ pub const RULES: &[Rule] = &[
                 commands.push(format!("sysctl -w net.core.default_qdisc={FAIR_QUEUE}"));
             }
             commands.extend(of.sender().map(|own| {
-                let root = match own.tx_queues > 1 {
+                let root = if own.tx_queues > 1 {
                     // Each queue then gets the default.
-                    true => "mq",
-                    false => FAIR_QUEUE,
+                    "mq"
+                } else {
+                    FAIR_QUEUE
                 };
                 format!(
                     "tc qdisc replace dev {} root {root}",
                     commands::quoted(&own.name)
                 )
             }));
-            commands.push(match control.is_some_and(|own| own.starts_with("bbr")) {
-                true => "sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned(),
-                false => "ss -tinp | grep -B1 'pacing_rate [^ ]*/'   # who asks for it".to_owned(),
+            commands.push(if control.is_some_and(|own| own.starts_with("bbr")) {
+                "sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned()
+            } else {
+                "ss -tinp | grep -B1 'pacing_rate [^ ]*/'   # who asks for it".to_owned()
             });
             let copies = or_nothing(of.worth(COPIES));
             let whole = of.worth(BY_NUMBER);
@@ -788,9 +790,10 @@ pub const RULES: &[Rule] = &[
                     "HRTIMER softirqs of networking take {}: without {FAIR_QUEUE} each paced connection \
                      has a timer of its own{}",
                     Unit::Cpus.shown(of.worth(PACING)),
-                    match known.is_empty() {
-                        true => String::new(),
-                        false => format!("; {}", known.join(", ")),
+                    if known.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; {}", known.join(", "))
                     },
                 ),
                 commands,
@@ -1000,9 +1003,10 @@ fn without_gro(of: &Figures) -> Option<(String, f64, f64)> {
 
 /// Figures of an interface that there is not: nothing, if the host's set-up is known.
 fn of_no_interface(of: &Figures) -> f64 {
-    match of.setup().is_some_and(|own| *own != Setup::default()) {
-        true => 0.0,
-        false => f64::NAN,
+    if of.setup().is_some_and(|own| *own != Setup::default()) {
+        0.0
+    } else {
+        f64::NAN
     }
 }
 

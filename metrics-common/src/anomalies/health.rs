@@ -84,9 +84,10 @@ impl<'a> Figures<'a> {
         let lookups = self.rate(health.cache_lookups);
         let reads = health.devices.iter().map(|own| own.reads.count);
         let reads = self.rate(reads.reduce(u64::saturating_add));
-        match lookups >= LEAST_LOOKUPS {
-            true => (reads / lookups).min(1.0),
-            false => f64::NAN,
+        if lookups >= LEAST_LOOKUPS {
+            (reads / lookups).min(1.0)
+        } else {
+            f64::NAN
         }
     }
 

@@ -276,9 +276,10 @@ impl Judge {
             let (direction, worst) = (own.direction, own.value);
             tell(own, Told::Ended(own.id));
             if let Some(baseline) = row.baseline(direction) {
-                match own.is_usual_now {
-                    true => *baseline = Baseline::default(),
-                    false => baseline.push(direction.sign() * worst),
+                if own.is_usual_now {
+                    *baseline = Baseline::default();
+                } else {
+                    baseline.push(direction.sign() * worst);
                 }
             }
         }

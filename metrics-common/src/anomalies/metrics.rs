@@ -406,9 +406,10 @@ fn cost(worth: f64, number: f64, bytes: f64) -> f64 {
     const LARGE_BYTES: f64 = 8_192.0;
     // A known number of bytes may be missing.
     let units = number + bytes.max(0.0) / LARGE_BYTES;
-    match worth >= LEAST_CPUS && units > 0.0 {
-        true => worth / units * 1e9,
-        false => f64::NAN,
+    if worth >= LEAST_CPUS && units > 0.0 {
+        worth / units * 1e9
+    } else {
+        f64::NAN
     }
 }
 

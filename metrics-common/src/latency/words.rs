@@ -16,9 +16,10 @@ pub fn time(ns: u64) -> String {
         999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
-    match value < 9.95 {
-        true => format!("{value:.1} {unit}"),
-        false => format!("{value:.0} {unit}"),
+    if value < 9.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
     }
 }
 

@@ -201,9 +201,10 @@ impl LogIndex {
         }
         // The header is not a part.
         let is_complete = end == 0;
-        let mut parts = match is_complete {
-            true => Vec::new(),
-            false => scan(source, end)?,
+        let mut parts = if is_complete {
+            Vec::new()
+        } else {
+            scan(source, end)?
         };
         found
             .into_iter()
@@ -399,9 +400,10 @@ pub(super) fn read_at(
 fn scan(source: &mut (impl Read + Seek), end: u64) -> Result<Vec<Part>, LogError> {
     let mut parts = Vec::new();
     let header = read_at(source, 0, HEADER_BYTES.min(end as usize))?;
-    let mut at = match header.starts_with(super::MAGIC) {
-        true => HEADER_BYTES as u64,
-        false => 0,
+    let mut at = if header.starts_with(super::MAGIC) {
+        HEADER_BYTES as u64
+    } else {
+        0
     };
     while at < end {
         let head = BlockHead::of(&read_at(source, at, block::HEAD_BYTES)?);

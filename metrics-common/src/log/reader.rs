@@ -429,9 +429,10 @@ impl<R: Read> LogReader<R> {
                 }
                 Some(Err(Damaged)) | None => {
                     let block = self.blocks.pop_front()?;
-                    match block.taken == usize::from(block.head.messages) {
-                        true => self.count(&block.head),
-                        false => self.lose_block(block.offset, &block.head),
+                    if block.taken == usize::from(block.head.messages) {
+                        self.count(&block.head)
+                    } else {
+                        self.lose_block(block.offset, &block.head)
                     }
                 }
             }

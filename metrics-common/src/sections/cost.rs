@@ -220,9 +220,10 @@ impl Section for Cost {
     type Wire = CostWire;
 
     fn to_wire(&self) -> CostWire {
-        let sums = match self.components.len() == COMPONENTS.len() {
-            true => SUMS.as_slice(),
-            false => &[],
+        let sums = if self.components.len() == COMPONENTS.len() {
+            SUMS.as_slice()
+        } else {
+            &[]
         };
         let bases: Vec<[u64; 5]> = self.split_basis.iter().map(SplitBasis::values).collect();
         let counts = [
@@ -285,9 +286,10 @@ impl Section for Cost {
     }
 
     fn round(&mut self, carry: &mut Carry) {
-        let sums = match self.components.len() == COMPONENTS.len() {
-            true => SUMS.as_slice(),
-            false => &[],
+        let sums = if self.components.len() == COMPONENTS.len() {
+            SUMS.as_slice()
+        } else {
+            &[]
         };
         // Wholes precede their parts, and their own time is rounded first. A whole is then the
         // sum of its rounded parts and its own rounded rest.

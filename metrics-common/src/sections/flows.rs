@@ -191,9 +191,10 @@ impl Amount {
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = if self.address.is_ipv4() { 32 } else { 128 };
-        match self.bits == whole {
-            true => write!(f, "{}", self.address),
-            false => write!(f, "{}/{}", self.address, self.bits),
+        if self.bits == whole {
+            write!(f, "{}", self.address)
+        } else {
+            write!(f, "{}/{}", self.address, self.bits)
         }
     }
 }
@@ -248,9 +249,10 @@ impl Conversation {
     }
 
     fn add(&mut self, later: &Conversation) {
-        let (sent, received) = match self.ends == later.ends {
-            true => (later.sent, later.received),
-            false => (later.received, later.sent),
+        let (sent, received) = if self.ends == later.ends {
+            (later.sent, later.received)
+        } else {
+            (later.received, later.sent)
         };
         self.sent.add(sent);
         self.received.add(received);
@@ -334,9 +336,10 @@ impl Section for Flows {
     fn from_wire(wire: Flows, _: usize) -> Result<Self, Damaged> {
         let is_long = wire.conversations.len() > MOST_CONVERSATIONS;
         let is_long = is_long || wire.names.len() > 2 * MOST_CONVERSATIONS;
-        match is_long || wire.prefixes.len() > MOST_PREFIXES {
-            true => Err(Damaged),
-            false => Ok(wire),
+        if is_long || wire.prefixes.len() > MOST_PREFIXES {
+            Err(Damaged)
+        } else {
+            Ok(wire)
         }
     }
 

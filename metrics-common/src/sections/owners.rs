@@ -201,10 +201,13 @@ impl Owner {
                 format!("{} [{}]", self.comm, self.pid)
             }
             OwnerKind::Process => format!("{} [{}] in {}", self.comm, self.pid, group()),
-            OwnerKind::Interface => match self.container.is_empty() && self.pod.is_empty() {
-                true => self.interface.clone(),
-                false => format!("{} ({})", self.interface, group()),
-            },
+            OwnerKind::Interface => {
+                if self.container.is_empty() && self.pod.is_empty() {
+                    self.interface.clone()
+                } else {
+                    format!("{} ({})", self.interface, group())
+                }
+            }
             OwnerKind::Nobody => "no owner".to_owned(),
             OwnerKind::Unknown => "unknown".to_owned(),
             OwnerKind::Other => "other".to_owned(),

@@ -275,9 +275,10 @@ impl Section for Programs {
             programs: self.programs.iter().map(|own| own.about.clone()).collect(),
             other_samples: self.other_samples,
             cpu_ns: packed::pack(rows.map(Some)),
-            causes: match self.programs.iter().any(|own| own.causes.is_some()) {
-                true => self.programs.iter().map(|own| own.causes.clone()).collect(),
-                false => Vec::new(),
+            causes: if self.programs.iter().any(|own| own.causes.is_some()) {
+                self.programs.iter().map(|own| own.causes.clone()).collect()
+            } else {
+                Vec::new()
             },
             variances_ns_ms: self
                 .programs

@@ -96,13 +96,14 @@ impl Slowest {
             few if few < 9.95 => format!("{few:.1} s"),
             many => format!("{many:.0} s"),
         };
-        match self.timed_ns < self.measured_ns {
-            true => format!(
+        if self.timed_ns < self.measured_ns {
+            format!(
                 "of {count} that were timed in {} of {}; in the rest they were sampled",
                 seconds(self.timed_ns),
                 seconds(self.measured_ns)
-            ),
-            false => format!("of {count} that were timed"),
+            )
+        } else {
+            format!("of {count} that were timed")
         }
     }
 

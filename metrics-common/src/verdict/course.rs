@@ -154,9 +154,12 @@ impl Courses {
 
     /// The course, or why there is none.
     pub fn found(&self, info: &Info) -> Result<Course, String> {
-        self.course().ok_or_else(|| match self.is_measured {
-            true => "too few packets were measured so far".to_owned(),
-            false => super::reason(info, "latency"),
+        self.course().ok_or_else(|| {
+            if self.is_measured {
+                "too few packets were measured so far".to_owned()
+            } else {
+                super::reason(info, "latency")
+            }
         })
     }
 }

@@ -87,9 +87,10 @@ impl Show {
 
 /// The address of a host that may be given by its name alone.
 pub fn url_of(host: &str) -> String {
-    match host.contains("://") || host.starts_with(UNIX) {
-        true => host.to_owned(),
-        false => format!("http://{host}"),
+    if host.contains("://") || host.starts_with(UNIX) {
+        host.to_owned()
+    } else {
+        format!("http://{host}")
     }
 }
 

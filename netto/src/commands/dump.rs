@@ -39,12 +39,13 @@ pub fn run(args: &DumpArgs) -> Outcome {
                 .to_owned(),
         );
     }
-    let written = match is_standard_output {
-        true => dump(&daemon, || Ok(io::stdout())),
-        false => dump(&daemon, || {
+    let written = if is_standard_output {
+        dump(&daemon, || Ok(io::stdout()))
+    } else {
+        dump(&daemon, || {
             let path = output.display();
             File::create(output).with_context(|| format!("cannot write {path}"))
-        }),
+        })
     };
     match written {
         Ok(bytes) => {

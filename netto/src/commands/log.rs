@@ -43,9 +43,10 @@ pub fn verify(args: &VerifyArgs, mut print: impl FnMut(&str)) -> anyhow::Result<
 
 fn text(contents: &Contents) -> String {
     let mut out = String::new();
-    let state = match contents.damage.is_any() {
-        true => "damaged",
-        false => "whole",
+    let state = if contents.damage.is_any() {
+        "damaged"
+    } else {
+        "whole"
     };
     let format = contents.format.as_deref().unwrap_or("unknown (no header)");
     // Writing to a string cannot fail.
@@ -65,9 +66,10 @@ fn text(contents: &Contents) -> String {
     if counts.digests > 0 {
         stored.push(format!("{} digests", counts.digests));
     }
-    stored.push(match contents.is_indexed {
-        true => "index".to_owned(),
-        false => "no index at the end".to_owned(),
+    stored.push(if contents.is_indexed {
+        "index".to_owned()
+    } else {
+        "no index at the end".to_owned()
     });
     line("format", format!("log {format}; {}", stored.join(", ")));
     let ratio = counts.message_bytes as f64 / counts.stored_bytes.max(1) as f64;
@@ -139,14 +141,12 @@ fn text(contents: &Contents) -> String {
             format!("{} messages, of a newer netto", contents.unknown_messages),
         );
     }
-    line(
-        "end",
-        match contents.is_ended {
-            true => "netto ended it",
-            false => "open: netto writes it still, or was killed",
-        }
-        .to_owned(),
-    );
+    let end = if contents.is_ended {
+        "netto ended it"
+    } else {
+        "open: netto writes it still, or was killed"
+    };
+    line("end", end.to_owned());
     damages(&contents.damage, &mut line);
     out
 }

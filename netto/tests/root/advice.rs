@@ -73,9 +73,10 @@ pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
 /// # Errors
 /// It never does; [`NotOnThisKernel`] if it lacks a figure here.
 pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
-    let limit = match guest::is_one() {
-        true => child::PATIENCE,
-        false => HOLDS_WITHIN,
+    let limit = if guest::is_one() {
+        child::PATIENCE
+    } else {
+        HOLDS_WITHIN
     };
     let told = child::within(limit, || {
         let said = advice(daemon)?;

@@ -98,9 +98,10 @@ pub fn times(board: &str, server: &Server) -> Result<Vec<(String, f64)>> {
     let timed = |query: Query| {
         let text = filled(&query.text, "");
         let begun = Instant::now();
-        match query.is_instant {
-            true => server.query(&text)?,
-            false => server.query_range(&text)?,
+        if query.is_instant {
+            server.query(&text)?
+        } else {
+            server.query_range(&text)?
         };
         Ok((query.panel, begun.elapsed().as_secs_f64()))
     };

@@ -83,9 +83,10 @@ impl Disk {
 /// The disk that a partition is of, which alone has limits; itself of anything else.
 fn whole_disk(number: &str) -> Result<String> {
     let path = Path::new("/sys/dev/block").join(number);
-    Ok(match path.join("partition").exists() {
-        true => fs::read_to_string(path.join("../dev"))?.trim().to_owned(),
-        false => number.to_owned(),
+    Ok(if path.join("partition").exists() {
+        fs::read_to_string(path.join("../dev"))?.trim().to_owned()
+    } else {
+        number.to_owned()
     })
 }
 

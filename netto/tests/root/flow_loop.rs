@@ -55,12 +55,11 @@ pub fn records(count: u64) -> BTreeMap<Key, Flow> {
             _ => (132, [7_000, 1024 + random.below(60_000)]),
         };
         let is_six = protocol == 58 || protocol != 1 && random.below(3) == 0;
-        let host = |network: u64| match is_six {
-            true => {
+        let host = |network: u64| {
+            if is_six {
                 let (first, second) = (number / 60_000 + 1, number % 60_000 + 1);
                 format!("2001:db8:{network}::{first:x}:{second:x}")
-            }
-            false => {
+            } else {
                 let (first, second) = (16 * network + number / 62_500, number / 250 % 250);
                 format!("10.{first}.{second}.{}", 1 + number % 250)
             }

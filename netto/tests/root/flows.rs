@@ -29,9 +29,10 @@ pub fn often(level: &str) -> [&str; 6] {
 
 /// A rate per second suitable for a machine; an emulated one gets a twentieth of it.
 pub fn rate(per_second: u64) -> u64 {
-    match guest::is_one() {
-        true => per_second / 20,
-        false => per_second,
+    if guest::is_one() {
+        per_second / 20
+    } else {
+        per_second
     }
 }
 
@@ -105,9 +106,10 @@ impl<'a> Flow<'a> {
     }
     /// Starts a sender and a receiver for each flow.
     pub fn start(&self) -> Result<Vec<[Owned; 2]>> {
-        let (count, rate) = match guest::is_one() && self.count.is_multiple_of(MERGED) {
-            true => (self.count / MERGED, self.rate * u64::from(MERGED)),
-            false => (self.count, self.rate),
+        let (count, rate) = if guest::is_one() && self.count.is_multiple_of(MERGED) {
+            (self.count / MERGED, self.rate * u64::from(MERGED))
+        } else {
+            (self.count, self.rate)
         };
         let ports = self.port..self.port + count;
         ports.map(|port| self.start_one(port, rate)).collect()
@@ -213,9 +215,10 @@ pub fn compare(
 ) -> Result<Snapshot> {
     let _loads = [flows[0].start()?, flows[1].start()?];
     begin()?;
-    let together = match guest::is_one() {
-        true => together.max(TOGETHER_IN_A_GUEST),
-        false => together,
+    let together = if guest::is_one() {
+        together.max(TOGETHER_IN_A_GUEST)
+    } else {
+        together
     };
     let sum = look(followed, together)?;
     let found = [

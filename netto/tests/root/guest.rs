@@ -12,10 +12,11 @@ pub fn is_one() -> bool {
 /// An error outside of a guest: for tests that change the whole machine.
 #[allow(dead_code, reason = "`house` shares this file, and has no such test")]
 pub fn only() -> Result<()> {
-    match is_one() {
-        true => Ok(()),
-        false => bail!(NotOnThisKernel(
+    if is_one() {
+        Ok(())
+    } else {
+        bail!(NotOnThisKernel(
             "it changes the whole machine: run it by `cargo xtask vm`".to_owned()
-        )),
+        ))
     }
 }

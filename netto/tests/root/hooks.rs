@@ -45,13 +45,15 @@ fn shared() -> Result<()> {
     let has_functions = info.probes.iter().any(|own| own.method == Method::Fentry);
     let has_messages = kernel_at_least(6, 3)?;
     let dropped: Attached = ("kfree_skb", &["netto_kfree_skb"]);
-    let without_latency: &[Attached] = match has_messages {
-        true => &[dropped, ("sock_recv_length", &["netto_received"])],
-        false => &[dropped],
+    let without_latency: &[Attached] = if has_messages {
+        &[dropped, ("sock_recv_length", &["netto_received"])]
+    } else {
+        &[dropped]
     };
-    let with_latency: &[Attached] = match has_functions {
-        true => without_latency,
-        false => &[dropped, ("sock_recv_length", &["netto_sock_recv"])],
+    let with_latency: &[Attached] = if has_functions {
+        without_latency
+    } else {
+        &[dropped, ("sock_recv_length", &["netto_sock_recv"])]
     };
     become_attached(&daemon, with_latency, true)?;
     all_is_counted(&daemon, &network, true)?;

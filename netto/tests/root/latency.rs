@@ -108,9 +108,10 @@ pub fn must_have_all(found: &MeasuredLatencies, point: Point) -> Result<()> {
 pub fn lost(found: &MeasuredLatencies, point: Point) -> Result<u64> {
     let is_read = matches!(point, Point::UdpSocketRead | Point::UdpReadWait);
     let lost = found.lost_at(point);
-    let few = match is_read && !found.method(point)?.contains("fentry") {
-        true => TURNS / 20,
-        false => 0,
+    let few = if is_read && !found.method(point)?.contains("fentry") {
+        TURNS / 20
+    } else {
+        0
     };
     ensure!(lost <= few, "{lost} packets lost at {point}");
     Ok(lost)

@@ -84,9 +84,10 @@ fn udp_costs_what_it_receives() -> Result<()> {
         )?,
     ];
     // On an emulated CPU, a twentieth of the traffic would be too little to measure.
-    let loads: &[(u16, u16, Duration)] = match guest::is_one() {
-        true => &[(12, 4, TOGETHER)],
-        false => &[(12, 4, TOGETHER), (20, 1, Duration::from_secs(24))],
+    let loads: &[(u16, u16, Duration)] = if guest::is_one() {
+        &[(12, 4, TOGETHER)]
+    } else {
+        &[(12, 4, TOGETHER), (20, 1, Duration::from_secs(24))]
     };
     for &(many, few, together) in loads {
         let flow = |group, port, count| Flow {

@@ -51,9 +51,10 @@ fn sampled(followed: &mut Followed, id: u32) -> Result<Snapshot> {
 
 fn two_groups_that_receive_through_one_program_have_their_parts_of_its_time() -> Result<()> {
     let network = Network::direct()?;
-    let how = match kernel_at_least(6, 6)? {
-        true => "tcx",
-        false => "xdp-generic",
+    let how = if kernel_at_least(6, 6)? {
+        "tcx"
+    } else {
+        "xdp-generic"
     };
     let _program = traffic::agent(&network.right, &["attach", how, "lan"])?;
     let id = by_kernel()?.id;

@@ -61,9 +61,10 @@ fn by_ticks_and(options: &[&str]) -> Result<Followed> {
 fn must_tick(started: Result<Followed>) -> Result<Followed> {
     let followed = started.map_err(|error| {
         let told = format!("{error:#}");
-        match told.contains("--sampler tick is not possible here") {
-            true => NotOnThisKernel(told).into(),
-            false => error,
+        if told.contains("--sampler tick is not possible here") {
+            NotOnThisKernel(told).into()
+        } else {
+            error
         }
     })?;
     ensure!(followed.info.sampler.as_deref() == Some("tick+perf"));
@@ -239,9 +240,10 @@ fn beside_perf(clocks: usize) -> Result<()> {
         let interval = confidence::of_component(&ticks.info, &sum, row);
         let interval = interval.map(|(low, high)| (low as f64, high as f64));
         let (low, high) = interval.context("softirqs are timed")?;
-        let truth = match is_program {
-            true => ran * 1e9,
-            false => truth.total_ns(row).context("not timed")? as f64 / ratio,
+        let truth = if is_program {
+            ran * 1e9
+        } else {
+            truth.total_ns(row).context("not timed")? as f64 / ratio
         };
         holds(slug, [low, own, high], truth)?;
     }

@@ -218,9 +218,10 @@ fn run(line: &str, folder: &Path, daemon: &Process) -> Result<(), String> {
         .env("NETTO_CONNECT", format!("http://{address}"))
         .output()
         .map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stdout).into_owned()),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 

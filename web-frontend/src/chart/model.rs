@@ -24,9 +24,10 @@ pub fn parts_chart(
 ) -> Chart {
     let own = index_of(info, whole);
     let is_split = parts_of(info, whole).next().is_some();
-    let indices: Vec<usize> = match is_split {
-        true => parts_of(info, whole).collect(),
-        false => own.into_iter().collect(),
+    let indices: Vec<usize> = if is_split {
+        parts_of(info, whole).collect()
+    } else {
+        own.into_iter().collect()
     };
     let means = |index| {
         let cpus = |point| history.component_cpus(index, point);
@@ -48,9 +49,12 @@ pub fn parts_chart(
         .filter(|layer| layer.cpus.iter().flatten().any(|value| *value > 0.0))
         .collect();
     let host_cpus = cpus.max(1) as f64;
-    let compared_with = own.and_then(|own| match is_split {
-        true => Some(own),
-        false => basis::parent_of(info, own),
+    let compared_with = own.and_then(|own| {
+        if is_split {
+            Some(own)
+        } else {
+            basis::parent_of(info, own)
+        }
     });
     let name = compared_with.map_or(basis::THIS_HOST, |index| basis::name_of_whole(info, index));
     // Only one basis asks for it.

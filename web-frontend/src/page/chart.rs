@@ -143,9 +143,10 @@ fn fill(
     let caption = "Last, mean and largest values of the chart above";
     // Events can be expanded into their parts.
     let more = (whole == HEADLINE).then_some(parts_button as legend::More);
-    let html = match lines.is_empty() {
-        true => "<caption>nothing measured in this stretch of time</caption>".to_owned(),
-        false => legend::html(lines, caption, more),
+    let html = if lines.is_empty() {
+        "<caption>nothing measured in this stretch of time</caption>".to_owned()
+    } else {
+        legend::html(lines, caption, more)
     };
     replace(legend, &html)?;
     let places = all(legend, "[data-value]")?.into_iter();

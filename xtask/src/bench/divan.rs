@@ -18,9 +18,10 @@ pub fn medians_us(text: &str) -> Vec<(String, f64)> {
             group = name.to_owned();
             continue;
         };
-        let name = match is_nested {
-            true => format!("{group}/{name}"),
-            false => name.to_owned(),
+        let name = if is_nested {
+            format!("{group}/{name}")
+        } else {
+            name.to_owned()
         };
         medians.push((name, median));
     }

@@ -175,9 +175,10 @@ impl IntervalTotals {
     }
 
     fn tables(&self) -> Result<Vec<Vec<u8>>, CodecError> {
-        let sums = match self.totals_ns.len() == COMPONENTS.len() {
-            true => SUMS.as_slice(),
-            false => &[],
+        let sums = if self.totals_ns.len() == COMPONENTS.len() {
+            SUMS.as_slice()
+        } else {
+            &[]
         };
         let mut before = self.first_time_unix_ns();
         let mut tables = Vec::new();

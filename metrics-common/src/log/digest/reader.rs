@@ -199,9 +199,10 @@ impl<S: Read + Seek> Digested<S> {
         self.unknown += reader.unknown_messages();
         if reader.is_cut() {
             // A cut in the middle of the file is damage.
-            match self.segments.is_empty() {
-                true => self.cut = true,
-                false => self.damaged += 1,
+            if self.segments.is_empty() {
+                self.cut = true;
+            } else {
+                self.damaged += 1;
             }
         }
         self.source = Some(reader.into_source().into_source());

@@ -44,9 +44,10 @@ impl Recorded for Latency {
     }
 
     fn layers(info: &Info) -> Vec<String> {
-        match is_measured(info) {
-            true => Point::ALL.iter().map(|own| own.slug().to_owned()).collect(),
-            false => Vec::new(),
+        if is_measured(info) {
+            Point::ALL.iter().map(|own| own.slug().to_owned()).collect()
+        } else {
+            Vec::new()
         }
     }
 

@@ -126,9 +126,10 @@ impl MissingWire {
     fn read(self) -> Option<Result<MissingPoint, Damaged>> {
         let point = Point::of_slug(&self.point)?;
         let reason = self.reason;
-        Some(match reason.len() > MOST_TEXT_BYTES {
-            true => Err(Damaged),
-            false => Ok(MissingPoint { point, reason }),
+        Some(if reason.len() > MOST_TEXT_BYTES {
+            Err(Damaged)
+        } else {
+            Ok(MissingPoint { point, reason })
         })
     }
 }

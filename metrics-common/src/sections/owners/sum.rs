@@ -154,14 +154,13 @@ impl Owners {
                 continue;
             }
             // Columns move only once.
-            match std::mem::replace(&mut is_met[row], true) {
-                false => columns.add(&mut self.caused[row].cpu_ns, &more.cpu_ns),
-                true => {
-                    let more = columns.placed(&more.cpu_ns);
-                    for (sum, more) in self.caused[row].cpu_ns.iter_mut().zip(more) {
-                        *sum = sum.saturating_add(more);
-                    }
+            if std::mem::replace(&mut is_met[row], true) {
+                let more = columns.placed(&more.cpu_ns);
+                for (sum, more) in self.caused[row].cpu_ns.iter_mut().zip(more) {
+                    *sum = sum.saturating_add(more);
                 }
+            } else {
+                columns.add(&mut self.caused[row].cpu_ns, &more.cpu_ns);
             }
         }
         let unmet = self.caused.iter_mut().zip(is_met);

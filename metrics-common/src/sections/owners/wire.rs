@@ -79,9 +79,10 @@ impl Section for Owners {
             samples: wire.samples,
             owners: wire.owners,
         };
-        match owners.is_whole() {
-            true => Ok(owners),
-            false => Err(Damaged),
+        if owners.is_whole() {
+            Ok(owners)
+        } else {
+            Err(Damaged)
         }
     }
 

@@ -149,17 +149,21 @@ impl Interfaces {
     /// loopback. Other interfaces count the same packets again.
     pub fn wire(&self) -> InterfaceCounts {
         let has_hardware = self.named.iter().any(|interface| interface.is_hardware);
-        let counts = |interface: &&Interface| match has_hardware {
-            true => interface.is_hardware,
-            false => interface.driver != LOOPBACK,
+        let counts = |interface: &&Interface| {
+            if has_hardware {
+                interface.is_hardware
+            } else {
+                interface.driver != LOOPBACK
+            }
         };
         let named = self.named.iter().filter(counts);
         let sum = named.fold(InterfaceCounts::default(), |sum, interface| {
             sum.plus(&interface.counts)
         });
-        match has_hardware {
-            true => sum,
-            false => sum.plus(&self.other),
+        if has_hardware {
+            sum
+        } else {
+            sum.plus(&self.other)
         }
     }
 

@@ -47,10 +47,10 @@ pub fn parse_into(text: &str, stat: &mut ProcStat) -> Result<(), ProcStatError> 
     for line in text.lines() {
         // The lines after the CPUs are long and not needed.
         let Some(line_of_cpu) = line.strip_prefix("cpu") else {
-            match stat.cpus.is_empty() {
-                true => continue,
-                false => break,
+            if stat.cpus.is_empty() {
+                continue;
             }
+            break;
         };
         let error = |field| ProcStatError::Field {
             line: line.to_owned(),

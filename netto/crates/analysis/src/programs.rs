@@ -64,9 +64,10 @@ impl ProgramCode {
         }
         let at = self.ranges.partition_point(|own| own.end <= address);
         let range = self.ranges.get(at).filter(|own| own.start <= address)?;
-        Some(match range.is_uncertain {
-            true => UNCERTAIN,
-            false => range.program,
+        Some(if range.is_uncertain {
+            UNCERTAIN
+        } else {
+            range.program
         })
     }
 

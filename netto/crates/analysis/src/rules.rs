@@ -56,9 +56,10 @@ pub(super) fn best(rules: &[&NumberedRule], caller: &[u16]) -> Option<u8> {
 
 /// Whether a symbol matches a pattern other than `*`.
 pub(super) fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
-    let name = match symbol.is_bpf {
-        true => program_name(symbol.name),
-        false => symbol.name,
+    let name = if symbol.is_bpf {
+        program_name(symbol.name)
+    } else {
+        symbol.name
     };
     ownership::matches(pattern, name, symbol.is_bpf)
 }

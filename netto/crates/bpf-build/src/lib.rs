@@ -111,9 +111,10 @@ fn emit_c(record: &Record, c: &mut String) -> std::fmt::Result {
     }
     // Records of different CPUs must not share a cache line; prefetchers fetch lines in pairs,
     // hence 128 bytes.
-    match record.is_open() {
-        true => writeln!(c, "}};"),
-        false => writeln!(c, "}} __attribute__((aligned(128)));"),
+    if record.is_open() {
+        writeln!(c, "}};")
+    } else {
+        writeln!(c, "}} __attribute__((aligned(128)));")
     }
 }
 

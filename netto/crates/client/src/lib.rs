@@ -114,9 +114,10 @@ impl Daemon {
 
     /// Host and port of a URL.
     fn authority(&self) -> String {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
         };
         format!("{host}:{}", self.port)
     }
@@ -134,9 +135,10 @@ impl Daemon {
     /// The message for a server that is not netto.
     fn stranger(&self) -> String {
         let name = self.name();
-        match self.is_tls || self.socket.is_some() {
-            true => format!("the server at {name} is not netto"),
-            false => format!("the server at {name} is not netto, or needs https://"),
+        if self.is_tls || self.socket.is_some() {
+            format!("the server at {name} is not netto")
+        } else {
+            format!("the server at {name} is not netto, or needs https://")
         }
     }
 
@@ -202,9 +204,12 @@ impl Daemon {
 
     /// Explains why a request has no answer.
     fn explained(&self, error: ureq::Error) -> anyhow::Error {
-        let broken = || match self.is_tls || self.socket.is_some() {
-            true => format!("{} closed the connection", self.name()),
-            false => format!("{} closed the connection, or needs https://", self.name()),
+        let broken = || {
+            if self.is_tls || self.socket.is_some() {
+                format!("{} closed the connection", self.name())
+            } else {
+                format!("{} closed the connection, or needs https://", self.name())
+            }
         };
         match error {
             ureq::Error::Io(error) if is_end(&error) => anyhow::Error::new(error).context(broken()),
@@ -247,9 +252,10 @@ fn refusal(status: u16, said: &[u8]) -> String {
     }
     let said = String::from_utf8_lossy(said);
     let line = said.lines().next().unwrap_or_default();
-    match line.is_empty() {
-        true => "see that netto's log".to_owned(),
-        false => plain(line),
+    if line.is_empty() {
+        "see that netto's log".to_owned()
+    } else {
+        plain(line)
     }
 }
 

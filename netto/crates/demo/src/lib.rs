@@ -152,9 +152,10 @@ fn info(settings: Settings, now_ns: u64) -> Info {
             .iter()
             .map(|feature| InstrumentInfo {
                 name: feature.name.to_owned(),
-                availability: match settings.is_wanted(feature) {
-                    true => Availability::by("demo"),
-                    false => Availability::missing("not enabled"),
+                availability: if settings.is_wanted(feature) {
+                    Availability::by("demo")
+                } else {
+                    Availability::missing("not enabled")
                 },
             })
             .collect(),

@@ -198,9 +198,10 @@ pub fn margins(sides: &[(Deviations, Deviations)]) -> Vec<Margin> {
             let each = |side: &Deviations| side.variance * side.variance / side.freedom();
             let square = (a.variance + b.variance).powi(2);
             let freedom = square / (each(a) + each(b));
-            let factor = match freedom.is_finite() {
-                true => student(normal, freedom),
-                false => normal,
+            let factor = if freedom.is_finite() {
+                student(normal, freedom)
+            } else {
+                normal
             };
             Margin { error, factor }
         })

@@ -42,9 +42,10 @@ pub fn start(
 ) -> anyhow::Result<Measurement> {
     let tags = features.iter().map(|entry| (entry.tags)(&options));
     // Flows are told beside owners only.
-    let tags = match tags.clone().any(|tags| tags == Tags::Owners) {
-        true => tags.max().unwrap_or_default(),
-        false => Tags::None,
+    let tags = if tags.clone().any(|tags| tags == Tags::Owners) {
+        tags.max().unwrap_or_default()
+    } else {
+        Tags::None
     };
     let (mut platform, session) = Platform::start(settings, tags)?;
     platform.readers.controller.share_hooks(shared_hooks);

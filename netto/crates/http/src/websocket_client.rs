@@ -179,9 +179,10 @@ impl WebSocketClient {
     }
 
     fn send_snapshot(&mut self, published: Arc<Published>, ctx: &mut Context<Self>) {
-        let message = match self.around.wants_compact {
-            true => published.compact_message(),
-            false => published.message(),
+        let message = if self.around.wants_compact {
+            published.compact_message()
+        } else {
+            published.message()
         };
         match message {
             Ok(bytes) => match self.around.slot.hold(bytes.len()) {

@@ -155,9 +155,10 @@ impl Writer {
         let has_caught_up = self.trouble.is_some() && self.channel.state().queue.is_empty();
         // Due even if the next snapshots are already queued.
         let is_due = since.elapsed() >= self.flush;
-        match is_due || has_caught_up || self.block.is_full() {
-            true => self.flush(),
-            false => Ok(()),
+        if is_due || has_caught_up || self.block.is_full() {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

@@ -212,9 +212,10 @@ impl Platform {
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
-        let tags = match plan.stacks.is_ok() {
-            true => tags,
-            false => Tags::None,
+        let tags = if plan.stacks.is_ok() {
+            tags
+        } else {
+            Tags::None
         };
         let (session, mut readers) =
             Session::start(&plan, &roots, settings.frequency_hz, interval_ms, tags)?;

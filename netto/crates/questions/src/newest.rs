@@ -76,12 +76,11 @@ impl<T: Fn(&Snapshot) -> String> TextView for SectionView<T> {
 
     fn text(&self, info: &Info, length_ns: u64) -> String {
         let sum = self.window.sum(length_ns).unwrap_or_default();
-        let shown = match sum.sections.has(self.name) {
-            true => (self.table)(&sum),
-            false => {
-                let reason = absence(info, self.name).unwrap_or(NOT_MEASURED);
-                format!("\n{reason}\n")
-            }
+        let shown = if sum.sections.has(self.name) {
+            (self.table)(&sum)
+        } else {
+            let reason = absence(info, self.name).unwrap_or(NOT_MEASURED);
+            format!("\n{reason}\n")
         };
         format!("netto {} · {}\n{shown}", self.name, info.hostname)
     }

@@ -291,9 +291,10 @@ fn step(text: &str) -> Result<f64, Complaint> {
 fn accepted(accept: &str) -> Form {
     let kinds = accept.split(',').filter_map(|one| one.split(';').next());
     let names = |kind: &str| kinds.clone().any(|name| name.trim() == kind);
-    match names("text/csv") && !names("application/json") {
-        true => Form::Csv,
-        false => Form::Json,
+    if names("text/csv") && !names("application/json") {
+        Form::Csv
+    } else {
+        Form::Json
     }
 }
 

@@ -158,9 +158,10 @@ fn unix_ns(moment: Moment, since_unix_ns: u64, zone: &TimeZone) -> Result<u64, N
             // `14:30` of a log that begins within that minute is its beginning.
             let minute = since.time().with().second(0).subsec_nanosecond(0).build();
             let is_over = time < minute.map_err(impossible)?;
-            let day = match is_over {
-                true => today.checked_add(1.day()).map_err(impossible)?,
-                false => today,
+            let day = if is_over {
+                today.checked_add(1.day()).map_err(impossible)?
+            } else {
+                today
             };
             zone.to_timestamp(day).map_err(impossible)?
         }

@@ -61,9 +61,10 @@ impl Drop for Progress {
 fn line(done: u64, all: u64, elapsed: Duration) -> String {
     let share = done as f64 / all.max(1) as f64;
     let filled = (share * WIDTH as f64) as usize;
-    let left = match share > 0.0 {
-        true => elapsed.as_secs_f64() * (1.0 - share) / share,
-        false => 0.0,
+    let left = if share > 0.0 {
+        elapsed.as_secs_f64() * (1.0 - share) / share
+    } else {
+        0.0
     };
     format!(
         "reading {}{} {:.0} %, {left:.0} s left",

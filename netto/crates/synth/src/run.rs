@@ -56,9 +56,10 @@ pub fn run(args: &SynthArgs) -> anyhow::Result<()> {
         }
         (None, None) => bail!("either --to or --pcap says where packets go"),
     };
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&summary)? + "\n",
-        false => plain_lines(&summary.to_string()),
+    let text = if args.json {
+        serde_json::to_string_pretty(&summary)? + "\n"
+    } else {
+        plain_lines(&summary.to_string())
     };
     // If nobody reads it, what was done is done.
     let _ = io::stdout().write_all(text.as_bytes());

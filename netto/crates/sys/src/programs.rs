@@ -114,9 +114,10 @@ pub fn read(id: u32) -> io::Result<Option<LoadedProgram>> {
         name,
         kind: kind(info.type_),
         tag: info.tag,
-        functions: match is_shown {
-            true => functions.filter(|(start, _)| *start != 0).collect(),
-            false => Vec::new(),
+        functions: if is_shown {
+            functions.filter(|(start, _)| *start != 0).collect()
+        } else {
+            Vec::new()
         },
     }))
 }

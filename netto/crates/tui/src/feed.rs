@@ -156,9 +156,10 @@ impl Feed {
                 Err(reason) => return tell(&events, Event::Lost(format!("{reason:#}"))),
             };
             // The connection is there already, so nothing is missing in between.
-            let mut told_unix_ns = match wants_past {
-                true => tell_past(&daemon, &events)?,
-                false => 0,
+            let mut told_unix_ns = if wants_past {
+                tell_past(&daemon, &events)?
+            } else {
+                0
             };
             loop {
                 let reason = loop {

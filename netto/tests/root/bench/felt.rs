@@ -315,9 +315,10 @@ impl Stream {
         let before = self.counts()?;
         std::thread::sleep(COUNTED);
         let after = self.counts()?;
-        let amount = match self.is_small {
-            true => (after.packets - before.packets) as f64 / 1e3,
-            false => (after.bytes - before.bytes) as f64 * 8.0 / 1e9,
+        let amount = if self.is_small {
+            (after.packets - before.packets) as f64 / 1e3
+        } else {
+            (after.bytes - before.bytes) as f64 * 8.0 / 1e9
         };
         let client = self.client.pid();
         ensure!(amount > 0.0, "process {client} sends nothing");

@@ -69,15 +69,14 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
     };
     let left = LeftOver::begin()?;
     let idle = rates(&setup.watch(pace, Some(&left))?);
-    let mut netto = match has_netto {
-        true => {
-            let words = options.with_defaults(vec!["--user-period", "500"]);
-            let daemon = Followed::start_with(&words)?;
-            let switches = Switches::from(&daemon.info);
-            std::thread::sleep(SETTLE);
-            Some((daemon, switches))
-        }
-        false => None,
+    let mut netto = if has_netto {
+        let words = options.with_defaults(vec!["--user-period", "500"]);
+        let daemon = Followed::start_with(&words)?;
+        let switches = Switches::from(&daemon.info);
+        std::thread::sleep(SETTLE);
+        Some((daemon, switches))
+    } else {
+        None
     };
     let mut steps = Vec::new();
     for per_second in RATES {

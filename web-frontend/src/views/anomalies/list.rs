@@ -25,9 +25,10 @@ pub fn of(all: &[Anomaly], offset_ms: f64) -> String {
     let clock = |ms| timeline::clock(ms, offset_ms, true);
     let mut html = String::new();
     for own in all.iter().take(MOST) {
-        let end = match own.mark.to_ms.is_finite() {
-            true => clock(own.mark.to_ms),
-            false => "now".to_owned(),
+        let end = if own.mark.to_ms.is_finite() {
+            clock(own.mark.to_ms)
+        } else {
+            "now".to_owned()
         };
         html += &format!(
             "<article><h3>{} – {end} {}</h3><p>{}{}{}</p></article>",

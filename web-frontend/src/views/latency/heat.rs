@@ -99,9 +99,10 @@ impl Heat {
     /// The pixel of a latency.
     fn y(&self, plot: &PlotArea, ns: f64) -> i32 {
         let (first, end) = self.powers;
-        let power = match ns < power_begin_ns(1) as f64 {
-            true => 0.5,
-            false => 1.0 + (ns / power_begin_ns(1) as f64).log2(),
+        let power = if ns < power_begin_ns(1) as f64 {
+            0.5
+        } else {
+            1.0 + (ns / power_begin_ns(1) as f64).log2()
         };
         plot.y(power - first as f64, (end - first) as f64)
     }

@@ -61,9 +61,10 @@ impl Latency {
         let latency = scene.shown.sections.latency.as_ref();
         let is_there = |point: Point| latency.is_some_and(|own| own.of(point).is_some());
         let first = || Point::ALL.iter().copied().find(|point| is_there(*point));
-        match is_there(self.choices.point) {
-            true => self.choices.point,
-            false => first().unwrap_or(self.choices.point),
+        if is_there(self.choices.point) {
+            self.choices.point
+        } else {
+            first().unwrap_or(self.choices.point)
         }
     }
 

@@ -102,9 +102,10 @@ pub fn entries(bars: &[Bar]) -> Vec<LegendEntry> {
 pub fn zeros_text(bar: &Bar, are_shown: bool) -> Option<String> {
     let zeros = bar.segments.iter().filter(|own| own.ratio == 0.0).count();
     let nothing = bar.basis.text(0.0);
-    let text = match are_shown {
-        true => format!("Hide {zeros} at {nothing}"),
-        false => format!("{zeros} more at {nothing}"),
+    let text = if are_shown {
+        format!("Hide {zeros} at {nothing}")
+    } else {
+        format!("{zeros} more at {nothing}")
     };
     // One line is as good as the button.
     (zeros > 1).then_some(text)

@@ -336,13 +336,14 @@ fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
 
 /// The size of a whole bar as text.
 fn size(basis: Basis, amount: Amount, whole: &str, nothing: &str) -> String {
-    match amount.cpus > 0.0 {
-        true => format!(
+    if amount.cpus > 0.0 {
+        format!(
             "{} {}",
             basis.number(basis.value(amount)),
             basis.phrase(whole)
-        ),
-        false => nothing.to_owned(),
+        )
+    } else {
+        nothing.to_owned()
     }
 }
 

@@ -137,13 +137,15 @@ fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
             "None of {all} CPUs is sampled now: none does networking."
         ));
     };
-    let rate = match least == most {
-        true => format::count(most),
-        false => format!("{} to {}", format::count(least), format::count(most)),
+    let rate = if least == most {
+        format::count(most)
+    } else {
+        format!("{} to {}", format::count(least), format::count(most))
     };
-    let limit = match most < info.frequency_hz {
-        true => format!(" (at most {})", format::count(info.frequency_hz)),
-        false => String::new(),
+    let limit = if most < info.frequency_hz {
+        format!(" (at most {})", format::count(info.frequency_hz))
+    } else {
+        String::new()
     };
     let count = at_work.count();
     Some(format!(

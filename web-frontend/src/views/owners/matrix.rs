@@ -58,9 +58,10 @@ pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -
         let mut pairs = owners.taken.iter().zip(&intervals);
         let found = pairs.find(|(own, _)| own.cause == cause && own.payer == payer);
         let ns = found.map_or(0, |(own, _)| own.ns);
-        let level = match loses(payer) {
-            true => model::level(ns, most),
-            false => u8::from(ns > 0),
+        let level = if loses(payer) {
+            model::level(ns, most)
+        } else {
+            u8::from(ns > 0)
         };
         let bounds = found.and_then(|(_, bounds)| *bounds);
         let range = bounds.map(|(low, high)| basis.range(amount(low), amount(high)));

@@ -201,9 +201,12 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     let has_pressure = is_all && ranked.iter().any(|own| own.pressure_ns.is_some());
     let columns = columns(asked.basis, is_all, has_pressure);
     let of_the_time = |ns| fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0);
-    let has_time = |own: &Ranked| match is_all {
-        true => own.account.weight_ns() > 0,
-        false => own.account.caused_ns > 0,
+    let has_time = |own: &Ranked| {
+        if is_all {
+            own.account.weight_ns() > 0
+        } else {
+            own.account.caused_ns > 0
+        }
     };
     let zeros = ranked.iter().filter(|own| !has_time(own)).count();
     let most = |of: fn(&Account) -> u64| {
@@ -334,9 +337,10 @@ fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str,
 
 /// A value in its column; zero is marked as such.
 pub fn said(basis: Basis, amount: Amount) -> String {
-    match amount.cpus > 0.0 {
-        true => basis.aligned(basis.value(amount)),
-        false => "0".to_owned(),
+    if amount.cpus > 0.0 {
+        basis.aligned(basis.value(amount))
+    } else {
+        "0".to_owned()
     }
 }
 
@@ -401,9 +405,10 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow
 /// What the button says that folds owners without time away; `None` if there is nothing to fold.
 pub fn zeros_text(table: &Table, basis: Basis, are_shown: bool) -> Option<String> {
     let (zeros, nothing) = (table.zeros, basis.text(0.0));
-    let text = match are_shown {
-        true => format!("Hide {zeros} at {nothing}"),
-        false => format!("{zeros} more at {nothing}"),
+    let text = if are_shown {
+        format!("Hide {zeros} at {nothing}")
+    } else {
+        format!("{zeros} more at {nothing}")
     };
     (zeros > 1).then_some(text)
 }
@@ -472,9 +477,10 @@ pub fn found(owners: &Owners, component: usize) -> String {
         )
     });
     let ways: Vec<String> = ways.collect();
-    match ways.is_empty() {
-        true => String::new(),
-        false => format!("Owners were found {}.", ways.join(", ")),
+    if ways.is_empty() {
+        String::new()
+    } else {
+        format!("Owners were found {}.", ways.join(", "))
     }
 }
 

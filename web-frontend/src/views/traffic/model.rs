@@ -79,9 +79,10 @@ pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
 
 /// Nanoseconds with their unit.
 pub fn time(ns: f64) -> String {
-    match ns < IN_MICROSECONDS_NS {
-        true => format!("{} ns", format::count(ns.round() as u64)),
-        false => format!("{} µs", format::count((ns / 1e3).round() as u64)),
+    if ns < IN_MICROSECONDS_NS {
+        format!("{} ns", format::count(ns.round() as u64))
+    } else {
+        format!("{} µs", format::count((ns / 1e3).round() as u64))
     }
 }
 
@@ -117,12 +118,13 @@ pub fn protocols(snapshot: &Snapshot) -> String {
         Some(format!("{} {value}", count.label()))
     };
     let known: Vec<String> = ProtocolCount::ALL.iter().filter_map(of).collect();
-    match known.is_empty() {
-        true => String::new(),
-        false => format!(
+    if known.is_empty() {
+        String::new()
+    } else {
+        format!(
             "A second, in the host's own network namespace: {}.",
             known.join(" · ")
-        ),
+        )
     }
 }
 

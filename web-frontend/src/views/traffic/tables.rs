@@ -46,9 +46,10 @@ fn by_traffic(interfaces: &Interfaces) -> Vec<(String, [String; 2], InterfaceCou
     });
     let rest = named.split_off(named.len().min(MOST_ROWS));
     let row = |own: &Interface| {
-        let queues = match own.rx_queues == own.tx_queues {
-            true => own.rx_queues.to_string(),
-            false => format!("{} / {}", own.rx_queues, own.tx_queues),
+        let queues = if own.rx_queues == own.tx_queues {
+            own.rx_queues.to_string()
+        } else {
+            format!("{} / {}", own.rx_queues, own.tx_queues)
         };
         (own.name.clone(), [own.driver.clone(), queues], own.counts)
     };

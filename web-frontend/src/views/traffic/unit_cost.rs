@@ -110,12 +110,13 @@ impl Ratio {
     /// Its description with the unit: that of the page, where it is CPU time per time.
     pub fn sentence(self, basis: Basis) -> String {
         let sentence = self.sides().sentence;
-        match self.is_of_bytes() {
-            true => format!(
+        if self.is_of_bytes() {
+            format!(
                 "{sentence}, in {} for each Gbit/s.",
                 basis.phrase(THIS_HOST)
-            ),
-            false => sentence.to_owned(),
+            )
+        } else {
+            sentence.to_owned()
         }
     }
 
@@ -125,9 +126,10 @@ impl Ratio {
 
     /// A value with its unit.
     pub fn text(self, value: f64, basis: Basis) -> String {
-        match self.is_of_bytes() {
-            true => format!("{} per Gbit/s", basis.text(value)),
-            false => time(value),
+        if self.is_of_bytes() {
+            format!("{} per Gbit/s", basis.text(value))
+        } else {
+            time(value)
         }
     }
 
@@ -153,13 +155,12 @@ impl Ratio {
                 .map(|place| history.series().value("traffic", *place, point))
                 .sum()
         });
-        let (least, scale) = match self.is_of_bytes() {
-            true => {
-                let host_cpus = history.cpus().len().max(1);
-                let one_cpu = Amount::of_share(1.0 / host_cpus as f64, host_cpus);
-                (LEAST_BYTES, basis.value(one_cpu) * GIGABIT_BYTES)
-            }
-            false => (LEAST, 1e9),
+        let (least, scale) = if self.is_of_bytes() {
+            let host_cpus = history.cpus().len().max(1);
+            let one_cpu = Amount::of_share(1.0 / host_cpus as f64, host_cpus);
+            (LEAST_BYTES, basis.value(one_cpu) * GIGABIT_BYTES)
+        } else {
+            (LEAST, 1e9)
         };
         let divide = |(cpus, work): (Option<f64>, Option<f64>)| {
             let work = work.filter(|work| *work >= least)?;

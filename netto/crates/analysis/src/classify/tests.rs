@@ -32,9 +32,10 @@ fn by_names_it_is_the_same(owner: SampleOwner, stack: &str) {
 /// The name in a flame graph.
 fn shown(symbol: &str) -> String {
     let is_program = symbol.starts_with("bpf_prog_") && !symbol.contains("generic");
-    match is_program || symbol.starts_with("bpf_trampoline_") {
-        true => format!("[bpf] {}", symbols::program_name(symbol)),
-        false => symbols::normalise(symbol).to_owned(),
+    if is_program || symbol.starts_with("bpf_trampoline_") {
+        format!("[bpf] {}", symbols::program_name(symbol))
+    } else {
+        symbols::normalise(symbol).to_owned()
     }
 }
 

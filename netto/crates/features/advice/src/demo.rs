@@ -19,11 +19,12 @@ pub(crate) fn generator() -> Generator {
                     name: own.name.clone(),
                     rx_queues: own.rx_queues,
                     rps_cpus: Vec::new(),
-                    interrupts: match own.is_hardware {
-                        true => (0..own.rx_queues)
+                    interrupts: if own.is_hardware {
+                        (0..own.rx_queues)
                             .map(|queue| (64 + queue, vec![queue]))
-                            .collect(),
-                        false => Vec::new(),
+                            .collect()
+                    } else {
+                        Vec::new()
                     },
                     gro: Some(true),
                     tso: Some(true),

@@ -70,9 +70,10 @@ fn text(all: &[Advice]) -> String {
     if !others.is_empty() {
         let _ = writeln!(text, "also {}: see --format json", others.join(", "));
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("\nadvice (docs/ADVICE.md)\n{text}"),
+    if text.is_empty() {
+        text
+    } else {
+        format!("\nadvice (docs/ADVICE.md)\n{text}")
     }
 }
 

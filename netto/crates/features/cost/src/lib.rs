@@ -119,9 +119,10 @@ impl NetworkCost {
                     is_by_tick: trace.is_by_tick,
                     frames: trace.frames,
                 };
-                let found = match trace.is_of_window {
-                    true => Samples::classify(classifier, sample),
-                    false => samples.borrow_mut().add(classifier, sample),
+                let found = if trace.is_of_window {
+                    Samples::classify(classifier, sample)
+                } else {
+                    samples.borrow_mut().add(classifier, sample)
                 };
                 let found = found.filter(|found| is_networking(found.owner.event));
                 if let (Some(found), Some(profile)) = (found, &mut platform.profile)

@@ -54,12 +54,13 @@ fn events_or_their_parts(inputs: &Inputs<'_>, out: &mut dyn Samples) {
             .filter(|(own, _)| of_event(own))
             .collect();
         let is_split = parts.iter().any(|(own, _)| own.kind == KindName::Remainder);
-        let shown = match is_split {
-            true => parts
+        let shown = if is_split {
+            parts
                 .iter()
                 .map(|(own, row)| (own.slug.as_str(), *row))
-                .collect(),
-            false => vec![("", row)],
+                .collect()
+        } else {
+            vec![("", row)]
         };
         for (component, row) in shown {
             inputs.per_cpu(|cpu, column| {

@@ -156,9 +156,10 @@ impl NameReader {
                 Ok((names, took_ns)) => {
                     self.known.extend(names);
                     self.readings += 1;
-                    let pause_ns = match self.readings < READINGS_AT_FIRST {
-                        true => 0,
-                        false => PAUSE * took_ns,
+                    let pause_ns = if self.readings < READINGS_AT_FIRST {
+                        0
+                    } else {
+                        PAUSE * took_ns
                     };
                     self.from_ns = now_ns + SHORTEST_PAUSE_NS.max(pause_ns);
                 }

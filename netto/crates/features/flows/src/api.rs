@@ -247,9 +247,10 @@ fn csv(flows: Option<&Flows>) -> String {
 
 /// Names of interfaces may have any character but a slash and blanks.
 fn quoted(name: &str) -> String {
-    match name.contains([',', '"']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.to_owned(),
+    if name.contains([',', '"']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
     }
 }
 

@@ -259,36 +259,36 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
         let seconds = interval_begun.elapsed().as_secs_f64();
         interval_begun = Instant::now();
         measured.seconds = begun.elapsed().as_secs_f64();
-        let ended = match is_over {
-            true => table.finish(),
-            false => table.take_ended(),
+        let ended = if is_over {
+            table.finish()
+        } else {
+            table.take_ended()
         };
         if let Some(exporter) = &mut exporter {
             exporter.export(ended.clone(), measured.unix_offset_ns, Duration::ZERO);
             measured.notes.truncate(own_notes);
             measured.notes.extend(exporter.note());
         }
-        let largest = match is_live || names.is_some() {
-            true => {
-                let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
-                conversations::of(under_way, args.sort)
-            }
-            false => Vec::new(),
+        let largest = if is_live || names.is_some() {
+            let under_way = table.under_way().map(|(key, flow)| (*key, flow.recent));
+            conversations::of(under_way, args.sort)
+        } else {
+            Vec::new()
         };
         if let Some(names) = &mut names {
             measured.names = names.known(addresses(&largest, args.top));
         }
-        match is_live {
-            true if is_over => return end(exporter),
-            true => {
-                let counts = [table.under_way().len(), ended.len()];
-                show(args, &measured, &largest, counts, &records, seconds)?;
+        if !is_live {
+            records.extend(ended);
+            if is_over {
+                args.print(&mut measured, &records, names)?;
+                return end(exporter);
             }
-            false => records.extend(ended),
-        }
-        if is_over {
-            args.print(&mut measured, &records, names)?;
+        } else if is_over {
             return end(exporter);
+        } else {
+            let counts = [table.under_way().len(), ended.len()];
+            show(args, &measured, &largest, counts, &records, seconds)?;
         }
     }
 }

@@ -123,9 +123,10 @@ impl Watched {
         let attached = collector.attach(&self.name, index, at)?;
         self.notes = attached.notes;
         self.index = Some(index);
-        match self.displacement.is_repeated() {
-            true => tracing::debug!("flows: {}", attached.how),
-            false => tracing::info!("flows: {}", attached.how),
+        if self.displacement.is_repeated() {
+            tracing::debug!("flows: {}", attached.how);
+        } else {
+            tracing::info!("flows: {}", attached.how);
         }
         Ok(())
     }

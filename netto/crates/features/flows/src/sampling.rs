@@ -70,17 +70,20 @@ pub(crate) fn one_in(now: u64, loads: &[Load], interval_ns: u64, max_overhead_ra
         // Where fewer are sampled, fewer flows begin: at most in proportion.
         let new = load.new as f64 * now as f64;
         let entries_ns = load.packets as f64 * ENTRY_NS + new * NEW_NS;
-        match entries_ns <= left_ns {
-            true => 1,
-            false if left_ns <= 0.0 => MOST_ONE_IN,
-            false => ((entries_ns / left_ns).ceil() as u64).min(MOST_ONE_IN),
+        if entries_ns <= left_ns {
+            1
+        } else if left_ns <= 0.0 {
+            MOST_ONE_IN
+        } else {
+            ((entries_ns / left_ns).ceil() as u64).min(MOST_ONE_IN)
         }
     };
     let wanted = loads.iter().map(of_cpu).max().unwrap_or(1);
     // A short pause of the traffic does not bring all packets back at once.
-    match wanted < now {
-        true => wanted.max(now / 2),
-        false => wanted,
+    if wanted < now {
+        wanted.max(now / 2)
+    } else {
+        wanted
     }
 }
 

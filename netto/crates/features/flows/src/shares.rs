@@ -78,9 +78,10 @@ pub(crate) fn charge(drained: &mut Drained, times: &Times) -> Charged {
     let sends_are_shown = times.shown.is_some() && times.sends_ns.is_some();
     let mut of = |part: &mut Part| {
         let time = shares.of(part);
-        part.counts.cpu_ns = match is_received(part) {
-            true => times.received.as_ref().map(|_| time.received_ns),
-            false => sends_are_shown.then_some(time.sent_ns),
+        part.counts.cpu_ns = if is_received(part) {
+            times.received.as_ref().map(|_| time.received_ns)
+        } else {
+            sends_are_shown.then_some(time.sent_ns)
         };
         time
     };

@@ -105,9 +105,10 @@ impl Table {
             // be the earlier ones.
             let is_later = more.first_ns > flow.counts.last_ns;
             let is_reused = before & (FIN | RST) != 0 && more.tcp_flags & SYN != 0 && is_later;
-            let end = match is_reused {
-                true => Some(End::Closed),
-                false => self.timeouts.end(&flow.counts, more.first_ns),
+            let end = if is_reused {
+                Some(End::Closed)
+            } else {
+                self.timeouts.end(&flow.counts, more.first_ns)
             };
             if let Some(end) = end {
                 let counts = std::mem::replace(&mut flow.counts, more);

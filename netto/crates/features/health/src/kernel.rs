@@ -65,11 +65,12 @@ impl Probes {
             Ok(loaded) => Ok(loaded),
             Err(error) => {
                 let (mut probes, hooks) = Self::load(possible_cpus, has_tracepoint, false)?;
-                probes.without_lookups = Some(match has_tracepoint {
-                    true => format!("the kernel refuses the probe at reads of files: {error:#}"),
-                    false => format!(
+                probes.without_lookups = Some(if has_tracepoint {
+                    format!("the kernel refuses the probe at reads of files: {error:#}")
+                } else {
+                    format!(
                         "this kernel (before 6.12) has no tracepoint at reads of files, and refuses fentry: {error:#}"
-                    ),
+                    )
                 });
                 Ok((probes, hooks))
             }
@@ -101,9 +102,10 @@ impl Probes {
         let progs = &skel.progs;
         let mut programs = vec![&progs.netto_health_complete, &progs.netto_health_issue];
         if has_lookups {
-            programs.push(match has_tracepoint {
-                true => &progs.netto_health_pages,
-                false => &progs.netto_health_read,
+            programs.push(if has_tracepoint {
+                &progs.netto_health_pages
+            } else {
+                &progs.netto_health_read
             });
         }
         let mut hooks = Vec::with_capacity(programs.len());

@@ -30,11 +30,12 @@ impl State for IntruderTotals {
             *total = total.saturating_add(own.ns);
             let labels = own.cause.series_labels().map(str::to_owned);
             let has_room = self.by_cause.len() < LIMIT || self.by_cause.contains_key(&labels);
-            let labels = match has_room {
-                true => labels,
-                false => Owner::single(OwnerKind::Other)
+            let labels = if has_room {
+                labels
+            } else {
+                Owner::single(OwnerKind::Other)
                     .series_labels()
-                    .map(str::to_owned),
+                    .map(str::to_owned)
             };
             let total = self.by_cause.entry(labels).or_default();
             *total = total.saturating_add(own.ns);

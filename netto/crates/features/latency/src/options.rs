@@ -16,9 +16,10 @@ pub(crate) const OPTIONS: Options = Options {
         let own = LatencyOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
         let is_on = own.latency.unwrap_or(false);
         let request = own.request()?;
-        Ok(match is_on {
-            true => options.with(crate::FEATURE.name, request),
-            false => options,
+        Ok(if is_on {
+            options.with(crate::FEATURE.name, request)
+        } else {
+            options
         })
     },
     is_reread: true,
@@ -87,9 +88,12 @@ impl From<GroupName> for Grouping {
 impl LatencyOptions {
     fn request(self) -> Result<Request, String> {
         let default = Request::default();
-        let few = |option: &str, count: usize| match count > MOST_NAMES {
-            true => Err(format!("{option} takes {MOST_NAMES} at most, not {count}")),
-            false => Ok(()),
+        let few = |option: &str, count: usize| {
+            if count > MOST_NAMES {
+                Err(format!("{option} takes {MOST_NAMES} at most, not {count}"))
+            } else {
+                Ok(())
+            }
         };
         few("--latency-interfaces", self.latency_interfaces.len())?;
         few("--latency-netns", self.latency_netns.len())?;

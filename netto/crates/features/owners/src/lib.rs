@@ -254,9 +254,10 @@ impl WhoseCost {
             let runner = self.runner(&own.tag);
             let sampled = self.long_causes.get(place).and_then(Tally::most);
             let cause = sampled.unwrap_or_else(|| {
-                let causer = match overhead.was_attached(&self.group, own.began_ns()) {
-                    true => owner(&own.tag.last).unwrap_or(Causer::Nobody),
-                    false => Causer::Unknown,
+                let causer = if overhead.was_attached(&self.group, own.began_ns()) {
+                    owner(&own.tag.last).unwrap_or(Causer::Nobody)
+                } else {
+                    Causer::Unknown
                 };
                 self.number(causer, runner, now_ns)
             });
@@ -347,9 +348,10 @@ impl WhoseCost {
             let [cause, payer] = [portion.pair.cause, portion.pair.payer].map(|who| {
                 *places.entry(who).or_insert_with(|| {
                     let is_shown = !has_a_name(who) || shown.get(who as usize) == Some(&true);
-                    let owner = match is_shown {
-                        true => self.resolver.owner(register.who(who), register, now_ns),
-                        false => Owner::single(OwnerKind::Other),
+                    let owner = if is_shown {
+                        self.resolver.owner(register.who(who), register, now_ns)
+                    } else {
+                        Owner::single(OwnerKind::Other)
                     };
                     owners.place_of(&owner)
                 })

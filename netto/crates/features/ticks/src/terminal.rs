@@ -39,9 +39,10 @@ fn table(sum: &Snapshot, has_bars: bool) -> String {
     for gaps in &ticks.gaps {
         let half = gaps.histogram.percentile(0.5);
         let half = half.map_or("–".to_owned(), |half| time(half.ns));
-        let bars = match has_bars {
-            true => bars(&gaps.histogram),
-            false => String::new(),
+        let bars = if has_bars {
+            bars(&gaps.histogram)
+        } else {
+            String::new()
         };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:8}{half:>9}  {bars}", gaps.vector);

@@ -208,9 +208,10 @@ impl OpenFile {
     /// Writes data that is optional for readers; `false`, and nothing written, if there is no room.
     fn leave(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let written = self.file.write_all(bytes).is_ok();
-        match written {
-            true => self.length += bytes.len() as u64,
-            false => self.cut()?,
+        if written {
+            self.length += bytes.len() as u64;
+        } else {
+            self.cut()?;
         }
         Ok(written)
     }

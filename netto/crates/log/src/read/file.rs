@@ -97,15 +97,14 @@ impl LogFile {
     /// # Errors
     /// If it is no log, or cannot be read.
     pub fn events(&self, span: Span) -> Result<Events, LogError> {
-        let reader = match span == Span::EVER {
-            true => LogReader::new(Box::new(self.bytes()) as Source)?,
-            false => {
-                let (from_unix_ns, to_unix_ns) = with_margin(span);
-                let pieces = self
-                    .index()?
-                    .pieces_between(self.bytes(), from_unix_ns, to_unix_ns);
-                LogReader::of_pieces(Box::new(pieces) as Source)
-            }
+        let reader = if span == Span::EVER {
+            LogReader::new(Box::new(self.bytes()) as Source)?
+        } else {
+            let (from_unix_ns, to_unix_ns) = with_margin(span);
+            let pieces = self
+                .index()?
+                .pieces_between(self.bytes(), from_unix_ns, to_unix_ns);
+            LogReader::of_pieces(Box::new(pieces) as Source)
         };
         Ok(Events::of(Reader::Messages(Box::new(reader))))
     }

@@ -224,12 +224,11 @@ impl Series {
         if head.events.is_none() {
             let opened = LogFile::open(&head.known.path, &self.read_bytes);
             let events = opened.map_err(|error| error.to_string()).and_then(|file| {
-                let events = match self.by_digests {
-                    true => file.events_by_digests(self.span),
-                    false => {
-                        let events = file.events(self.span);
-                        events.map(|events| events.ahead(&self.wanted))
-                    }
+                let events = if self.by_digests {
+                    file.events_by_digests(self.span)
+                } else {
+                    let events = file.events(self.span);
+                    events.map(|events| events.ahead(&self.wanted))
                 };
                 events.map_err(|error| wording(&error))
             });

@@ -45,12 +45,13 @@ fn name_of(label: &'static str, value: &str) -> &'static str {
 fn is_uid(text: &str) -> bool {
     const HYPHENS: [usize; 4] = [8, 13, 18, 23];
     text.len() == 36
-        && text
-            .char_indices()
-            .all(|(at, letter)| match HYPHENS.contains(&at) {
-                true => matches!(letter, '-' | '_'),
-                false => letter.is_ascii_hexdigit(),
-            })
+        && text.char_indices().all(|(at, letter)| {
+            if HYPHENS.contains(&at) {
+                matches!(letter, '-' | '_')
+            } else {
+                letter.is_ascii_hexdigit()
+            }
+        })
 }
 
 /// The request for a host: the sum of all intervals since the start of netto.

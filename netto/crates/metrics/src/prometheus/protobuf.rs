@@ -179,9 +179,10 @@ impl Samples for Messages {
             value: value.as_f64(),
         });
         let mut metric = self.metric(values);
-        match self.family.kind == COUNTER {
-            true => metric.counter = number,
-            false => metric.gauge = number,
+        if self.family.kind == COUNTER {
+            metric.counter = number;
+        } else {
+            metric.gauge = number;
         }
         self.family.metrics.push(metric);
     }

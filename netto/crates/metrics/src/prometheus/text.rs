@@ -158,12 +158,13 @@ impl Samples for Text {
 
 /// The end of a bucket, in Prometheus' own format.
 fn end_text(end: f64) -> String {
-    match end < 1e-4 {
+    if end < 1e-4 {
         // At least two digits of the exponent.
-        true => format!("{end:e}")
+        format!("{end:e}")
             .replace("e-", "e-0")
-            .replace("e-010", "e-10"),
-        false => end.to_string(),
+            .replace("e-010", "e-10")
+    } else {
+        end.to_string()
     }
 }
 

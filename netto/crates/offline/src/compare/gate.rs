@@ -102,9 +102,10 @@ impl Condition {
                 None => 0.0,
             },
         };
-        let is_beyond = match self.is_above {
-            true => found > self.limit,
-            false => found < self.limit,
+        let is_beyond = if self.is_above {
+            found > self.limit
+        } else {
+            found < self.limit
         };
         let unit = match self.unit {
             Unit::Percent => " %",

@@ -90,9 +90,10 @@ impl<'a> Drawing<'a> {
     /// The relative difference, if it is significant.
     fn change(&self, [a, b]: [f64; 2]) -> f64 {
         let variance = a * self.factors[0] + b * self.factors[1];
-        match (b - a).abs() > DEVIATIONS * variance.sqrt() {
-            true => (b - a) / (a + b),
-            false => 0.0,
+        if (b - a).abs() > DEVIATIONS * variance.sqrt() {
+            (b - a) / (a + b)
+        } else {
+            0.0
         }
     }
 }

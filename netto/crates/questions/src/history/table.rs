@@ -238,9 +238,10 @@ fn columns(
         let rows = info.components.iter().filter(|row| row.parent.is_none());
         rows.map(|row| row.slug.clone()).collect()
     };
-    let names: Vec<String> = match selection.names.is_empty() {
-        true => outermost(),
-        false => selection.names.clone(),
+    let names: Vec<String> = if selection.names.is_empty() {
+        outermost()
+    } else {
+        selection.names.clone()
     };
     let (mut columns, mut unavailable) = (Vec::new(), Vec::new());
     let mut absent = |name: &str, reason: &str| {
@@ -311,9 +312,10 @@ fn unknown(name: &str, info: &Info, history: &History) -> Complaint {
         .map(|(_, name)| *name)
         .take(MOST_ADVICE)
         .collect();
-    let advice = match near.is_empty() {
-        true => "`netto list` names all components".to_owned(),
-        false => format!("perhaps {}; `netto list` names all", near.join(" or ")),
+    let advice = if near.is_empty() {
+        "`netto list` names all components".to_owned()
+    } else {
+        format!("perhaps {}; `netto list` names all", near.join(" or "))
     };
     Complaint(format!(
         "there is no component \"{}\": {advice}, and /api/v1/info those of this host",

@@ -28,12 +28,11 @@ pub(super) fn text(comparison: &Comparison) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{}", wrapped(&ascii(text.trim_end())));
     };
-    match machine(a) == machine(b) {
-        true => line(&format!("Before and after: {}", machine(a))),
-        false => {
-            line(&format!("Before: {}", machine(a)));
-            line(&format!("After: {}", machine(b)));
-        }
+    if machine(a) == machine(b) {
+        line(&format!("Before and after: {}", machine(a)));
+    } else {
+        line(&format!("Before: {}", machine(a)));
+        line(&format!("After: {}", machine(b)));
     }
     let measured = |about: &About| length(about.measured_ns);
     let interval = match comparison.blocks {

@@ -83,9 +83,10 @@ fn draw(out: &mut String, rect: &Rect<'_>, height: f64) {
     );
     let room = ((width - 4.0) / CHARACTER) as usize;
     if room >= FEWEST {
-        let shown = match name.chars().count() > room {
-            true => name.chars().take(room - 1).chain(['…']).collect(),
-            false => name,
+        let shown = if name.chars().count() > room {
+            name.chars().take(room - 1).chain(['…']).collect()
+        } else {
+            name
         };
         let _ = write!(
             out,

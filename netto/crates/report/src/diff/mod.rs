@@ -150,9 +150,10 @@ pub fn run(args: &DiffArgs) -> Outcome {
             Judgement::Failed(why) | Judgement::Unknown(why) => failed.push(why),
         }
     }
-    match failed.is_empty() {
-        true => Outcome::Done,
-        false => Outcome::Failed(anyhow::anyhow!("{}", failed.join("\nerror: "))),
+    if failed.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Failed(anyhow::anyhow!("{}", failed.join("\nerror: ")))
     }
 }
 

@@ -66,9 +66,10 @@ impl Writer for Csv {
 /// characters, which a terminal would obey.
 fn field(text: &str) -> Cow<'_, str> {
     let is_special = |letter: char| matches!(letter, ',' | '"') || letter.is_control();
-    match text.contains(is_special) {
-        true => format!("\"{}\"", plain(text).replace('"', "\"\"")).into(),
-        false => text.into(),
+    if text.contains(is_special) {
+        format!("\"{}\"", plain(text).replace('"', "\"\"")).into()
+    } else {
+        text.into()
     }
 }
 

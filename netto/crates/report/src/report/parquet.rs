@@ -82,9 +82,10 @@ fn field(column: &Column) -> parquet::errors::Result<Arc<Type>> {
             Some(LogicalType::timestamp(true, TimeUnit::MICROS)),
         ),
     };
-    let repetition = match column.is_optional {
-        true => Repetition::OPTIONAL,
-        false => Repetition::REQUIRED,
+    let repetition = if column.is_optional {
+        Repetition::OPTIONAL
+    } else {
+        Repetition::REQUIRED
     };
     let field = Type::primitive_type_builder(column.name, physical)
         .with_repetition(repetition)

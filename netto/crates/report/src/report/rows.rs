@@ -93,12 +93,13 @@ impl<'a> Export<'a> {
     pub(super) fn write(&self, source: &Source<'_>) -> anyhow::Result<Findings> {
         let mut writers = Vec::new();
         for table in &self.tables {
-            let file = match self.is_partitioned {
-                true => None,
-                false => Some(TableFile {
+            let file = if self.is_partitioned {
+                None
+            } else {
+                Some(TableFile {
                     date: None,
                     writer: self.writer(table)?,
-                }),
+                })
             };
             writers.push((*table, file));
         }

@@ -61,9 +61,10 @@ impl Source<'_> {
         each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         // The course in a digest is for all CPUs together.
-        match self.every_interval || self.cpus.is_some() {
-            true => self.for_each(each),
-            false => self.read(self.files.series_by_digests(self.span), each),
+        if self.every_interval || self.cpus.is_some() {
+            self.for_each(each)
+        } else {
+            self.read(self.files.series_by_digests(self.span), each)
         }
     }
 

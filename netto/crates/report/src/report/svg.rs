@@ -82,9 +82,10 @@ fn draw(area: &Area<'_>, summary: &Summary, strip: Strip, zone: &TimeZone) -> Re
         strip.label, summary.host.hostname
     );
     put(&title, (LEFT, 12), &large)?;
-    let demonstration = match summary.host.is_demonstration {
-        true => "Demonstration, made up · ",
-        false => "",
+    let demonstration = if summary.host.is_demonstration {
+        "Demonstration, made up · "
+    } else {
+        ""
     };
     let subtitle = format!(
         "{demonstration}{} to {} · a step is {}",

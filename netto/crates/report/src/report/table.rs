@@ -249,9 +249,12 @@ impl Page<'_> {
         }
         let is_one_day = self.summary.covered.to_unix_ns - self.summary.covered.from_unix_ns
             < 86_400_000_000_000;
-        let peak = |time: u64| match is_one_day {
-            true => shown_time(time, self.zone),
-            false => shown(time, self.zone),
+        let peak = |time: u64| {
+            if is_one_day {
+                shown_time(time, self.zone)
+            } else {
+                shown(time, self.zone)
+            }
         };
         let peaks: Vec<String> = self
             .summary
@@ -436,8 +439,9 @@ fn own_cost(own: &OwnSummary) -> String {
     if let Some(bytes) = own.max_resident_bytes {
         told.push(format!("{:.1} MB resident", bytes as f64 / 1e6));
     }
-    match told.is_empty() {
-        true => "not known".to_owned(),
-        false => told.join(" · "),
+    if told.is_empty() {
+        "not known".to_owned()
+    } else {
+        told.join(" · ")
     }
 }

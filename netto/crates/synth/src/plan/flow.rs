@@ -48,10 +48,11 @@ impl Flow {
             has_ends && flags & (flag::FIN | flag::RST) != 0,
         );
         let (bytes, bounds) = (record.bytes, (header_bytes, mtu));
-        let packets = match record.is_estimate {
+        let packets = if record.is_estimate {
             // What was estimated by samples may be a little more than packets hold.
-            true => possible(record.packets, bytes, bounds),
-            false => record.packets,
+            possible(record.packets, bytes, bounds)
+        } else {
+            record.packets
         };
         let sizes = match record.protocol {
             // These are made of words.
@@ -153,9 +154,10 @@ impl Flow {
             let more = if answers { all & flag::ACK } else { 0 };
             return flag::SYN | more;
         }
-        match is_last {
-            true => middle | all & (flag::FIN | flag::RST),
-            false => middle,
+        if is_last {
+            middle | all & (flag::FIN | flag::RST)
+        } else {
+            middle
         }
     }
 }

@@ -158,9 +158,10 @@ mod tests {
             in_words in any::<bool>(),
         ) {
             let most = least + room;
-            let sizes = match in_words {
-                true => Sizes::in_words(packets, bytes, (least, most)),
-                false => Sizes::new(packets, bytes, (least, most), bare),
+            let sizes = if in_words {
+                Sizes::in_words(packets, bytes, (least, most))
+            } else {
+                Sizes::new(packets, bytes, (least, most), bare)
             };
             match sizes {
                 Ok(sizes) => {

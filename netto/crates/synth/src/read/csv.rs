@@ -286,9 +286,10 @@ impl<'l> Line<'l> {
         absent: T,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Wrong> {
-        match self.has(field) {
-            true => self.get(field, read),
-            false => Ok(absent),
+        if self.has(field) {
+            self.get(field, read)
+        } else {
+            Ok(absent)
         }
     }
 
@@ -302,13 +303,12 @@ fn record(text: &str, columns: &Columns) -> Result<FlowRecord, Wrong> {
     let line = Line::new(text, columns)?;
     let start_ns = line.get(Start, values::moment)?;
     // nfdump writes its two times without a fraction, and the duration with one.
-    let end_ns = match line.has(Duration) {
-        true => {
-            let duration_ns = line.get(Duration, values::seconds)?;
-            let end_ns = start_ns.checked_add(duration_ns);
-            end_ns.ok_or_else(|| line.wrong(Duration, "is too long"))?
-        }
-        false => line.or(End, start_ns, values::moment)?,
+    let end_ns = if line.has(Duration) {
+        let duration_ns = line.get(Duration, values::seconds)?;
+        let end_ns = start_ns.checked_add(duration_ns);
+        end_ns.ok_or_else(|| line.wrong(Duration, "is too long"))?
+    } else {
+        line.or(End, start_ns, values::moment)?
     };
     if end_ns < start_ns {
         return Err(line.wrong(End, "is before the start"));

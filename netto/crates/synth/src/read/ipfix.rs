@@ -248,9 +248,10 @@ impl<R: Read> Ipfix<R> {
             let Some(value) = take(&self.message[..body.end], &mut at, element.length) else {
                 let left = &self.message[body.clone()];
                 // Padding is shorter than a record, and zero.
-                return match left.iter().all(|&byte| byte == 0) {
-                    true => None,
-                    false => Some(Err(self.error(body.start, "a record ends within its set"))),
+                return if left.iter().all(|&byte| byte == 0) {
+                    None
+                } else {
+                    Some(Err(self.error(body.start, "a record ends within its set")))
                 };
             };
             found.add(element.id, value);
@@ -310,14 +311,13 @@ impl<R: Read> Iterator for Ipfix<R> {
             if let Some(record) = self.next_record() {
                 return Some(record.map_err(Fault::Record));
             }
-            let entered = match self.at < self.message.len() {
-                true => self.enter_set().map(|()| true).map_err(Fault::Record),
-                false => {
-                    let read = self.read_message();
-                    // Where the next message begins is not known any more.
-                    self.is_ended = !matches!(read, Ok(true));
-                    read
-                }
+            let entered = if self.at < self.message.len() {
+                self.enter_set().map(|()| true).map_err(Fault::Record)
+            } else {
+                let read = self.read_message();
+                // Where the next message begins is not known any more.
+                self.is_ended = !matches!(read, Ok(true));
+                read
             };
             if let Err(fault) = entered {
                 return Some(Err(fault));

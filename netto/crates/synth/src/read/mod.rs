@@ -50,9 +50,10 @@ fn of_format(magic: &[u8], file: impl Read + Send + 'static) -> Records {
     if magic.starts_with(&IPFIX) {
         return Box::new(ipfix::Ipfix::new(file));
     }
-    match magic == MAGIC {
-        true => Box::new(log::Log::new(file)),
-        false => Box::new(csv::Csv::new(file)),
+    if magic == MAGIC {
+        Box::new(log::Log::new(file))
+    } else {
+        Box::new(csv::Csv::new(file))
     }
 }
 

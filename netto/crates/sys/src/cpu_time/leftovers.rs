@@ -38,9 +38,10 @@ impl Doing {
             self.state
         };
         let keeps_softirq = is_softirq(self.kind) && !groups.has(Group::Softirqs);
-        let kind = match keeps_softirq {
-            true => self.kind,
-            false => state & TASK_MASK,
+        let kind = if keeps_softirq {
+            self.kind
+        } else {
+            state & TASK_MASK
         };
         Doing { state, kind }
     }

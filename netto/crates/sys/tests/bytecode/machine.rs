@@ -331,16 +331,20 @@ impl<'a> Run<'a> {
     }
 
     fn jump(&mut self, world: &mut World, it: Instruction, operand: u64, narrow: bool) {
-        let (left, right) = match narrow {
-            true => (
+        let (left, right) = if narrow {
+            (
                 u64::from(self.registers[it.to] as u32),
                 u64::from(operand as u32),
-            ),
-            false => (self.registers[it.to], operand),
+            )
+        } else {
+            (self.registers[it.to], operand)
         };
-        let signed = |value: u64| match narrow {
-            true => i64::from(value as u32 as i32),
-            false => value as i64,
+        let signed = |value: u64| {
+            if narrow {
+                i64::from(value as u32 as i32)
+            } else {
+                value as i64
+            }
         };
         let taken = match it.code & 0xf0 {
             0x00 => true,

@@ -53,9 +53,10 @@ pub fn draw(frame: &mut Frame, screen: &Screen) {
         Paragraph::new(heading(screen, (area.width, area.height))),
         head,
     );
-    match screen.shows_help {
-        true => keys(frame, body, screen),
-        false => lines(frame, body, screen),
+    if screen.shows_help {
+        keys(frame, body, screen);
+    } else {
+        lines(frame, body, screen);
     }
     self::cpus(frame, cpus, screen);
     frame.render_widget(

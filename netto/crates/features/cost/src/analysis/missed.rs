@@ -14,13 +14,13 @@ impl Missed {
     /// Growth of the kernel's counters since the previous call; the first call is the starting
     /// point.
     pub fn growth(&mut self, now: &[u64]) -> Vec<u64> {
-        let growth = match self.read.len() == now.len() {
-            true => now
-                .iter()
+        let growth = if self.read.len() == now.len() {
+            now.iter()
                 .zip(&self.read)
                 .map(|(now, before)| now.saturating_sub(*before))
-                .collect(),
-            false => vec![0; now.len()],
+                .collect()
+        } else {
+            vec![0; now.len()]
         };
         self.read.clear();
         self.read.extend(now);

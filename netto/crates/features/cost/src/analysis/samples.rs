@@ -142,9 +142,10 @@ impl Samples {
             return None;
         }
         let weight = self.weigh(&sample, found)?;
-        let request = match classifier.is_io_thread(known) {
-            true => found.and_then(|owner| Request::of(owner.event)),
-            false => None,
+        let request = if classifier.is_io_thread(known) {
+            found.and_then(|owner| Request::of(owner.event))
+        } else {
+            None
         };
         let is_rx = sample.kind == Source::NET_RX.clock_kind();
         let shows_rx = is_rx && classifier.is_shown(known);

@@ -70,9 +70,10 @@ impl FileSink {
             self.file.unlock()?;
             *self = FileSink::open(&self.path).map_err(error)?;
         }
-        Ok(match std::mem::take(&mut self.is_new) {
-            true => Ready::Anew,
-            false => Ready::GoesOn,
+        Ok(if std::mem::take(&mut self.is_new) {
+            Ready::Anew
+        } else {
+            Ready::GoesOn
         })
     }
 

@@ -233,9 +233,10 @@ impl Encoder {
             let Some(template) = self.templates.get_mut(fields) else {
                 break;
             };
-            let announced = match template.is_announced {
-                true => Vec::new(),
-                false => announcement(template.number, fields),
+            let announced = if template.is_announced {
+                Vec::new()
+            } else {
+                announcement(template.number, fields)
             };
             let goes_on = matches!(set, Some((_, number)) if number == template.number);
             let header_bytes = if goes_on { 0 } else { SET_HEADER_BYTES };

@@ -375,9 +375,10 @@ impl Collector {
         let has_been_full = self.control.element(0).get(abi::FLOWS_CONTROL_FULL + table);
         let has_been_full = has_been_full.is_some_and(|word| word.load(SeqCst) != 0);
         let mut prefixes = Vec::new();
-        let forms = match has_been_full {
-            true => self.prefix_tables().map(|both| both[table]).to_vec(),
-            false => Vec::new(),
+        let forms = if has_been_full {
+            self.prefix_tables().map(|both| both[table]).to_vec()
+        } else {
+            Vec::new()
         };
         for form in forms {
             take_all(form, |key, value| {

@@ -268,9 +268,10 @@ fn storage(health: &Health, side: Side) -> Part {
         (Side::Reads, None) => "as if the page cache had nothing, since that is not known",
         (Side::Reads, Some(_)) => "the part of reads that the page cache did not have",
     };
-    let timed = match times.is_timed {
-        true => "timed in the device",
-        false => "by the kernel's statistics, with the wait before the device",
+    let timed = if times.is_timed {
+        "timed in the device"
+    } else {
+        "by the kernel's statistics, with the wait before the device"
     };
     let because = format!(
         "{:.1} % ({cache}) of {:.3} ms ({timed}), and of what is under way before it",

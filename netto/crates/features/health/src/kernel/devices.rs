@@ -57,10 +57,11 @@ impl Devices {
     /// The class of a device that the score is about.
     pub(crate) fn class(&self, own: &Listed) -> Option<String> {
         let class = self.classes.get(&(own.number, own.name.clone()))?.clone()?;
-        let is_meant = match self.chosen.is_empty() {
+        let is_meant = if self.chosen.is_empty() {
             // What is stacked on another device would be counted twice.
-            true => !matches!(&*class, "stacked" | "loop"),
-            false => self.chosen.contains(&own.name),
+            !matches!(&*class, "stacked" | "loop")
+        } else {
+            self.chosen.contains(&own.name)
         };
         is_meant.then_some(class)
     }
@@ -82,9 +83,10 @@ impl Devices {
         let disk = self.disks.entry(number).or_insert_with(|| {
             let path = roots.sys_root.join("dev/block").join(number.path());
             let path = fs::canonicalize(path).ok()?;
-            let of_disk = match path.join("partition").exists() {
-                true => path.parent()?,
-                false => &*path,
+            let of_disk = if path.join("partition").exists() {
+                path.parent()?
+            } else {
+                &*path
             };
             Some(of_disk.file_name()?.to_str()?.to_owned())
         });

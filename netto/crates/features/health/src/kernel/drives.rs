@@ -86,9 +86,10 @@ fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
         let none = "no NVMe drive and no ATA SSD is here; other drives are not asked".to_owned();
         reading.missing.push(MissingFigure {
             figure: "wear".to_owned(),
-            reason: match reasons.is_empty() {
-                true => none,
-                false => reasons.join("; "),
+            reason: if reasons.is_empty() {
+                none
+            } else {
+                reasons.join("; ")
             },
         });
     }

@@ -233,10 +233,7 @@ fn method(point: Point, means: Means) -> Option<Method> {
             (groups, KnownFields::Reader)
         }
         Point::DriverToIp => {
-            let ip = match near {
-                true => one(IP_NEAR),
-                false => IP.to_vec(),
-            };
+            let ip = if near { one(IP_NEAR) } else { IP.to_vec() };
             (vec![GRO.to_vec(), ip], KnownFields::Device)
         }
         Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], KnownFields::Socket),

@@ -48,12 +48,13 @@ pub fn netns(name: &str) -> anyhow::Result<u64> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let paths: Vec<PathBuf> = match name.contains('/') {
-        true => vec![PathBuf::from(name)],
-        false => NETNS
+    let paths: Vec<PathBuf> = if name.contains('/') {
+        vec![PathBuf::from(name)]
+    } else {
+        NETNS
             .iter()
             .map(|folder| Path::new(folder).join(name))
-            .collect(),
+            .collect()
     };
     let mut found = paths.iter().filter_map(|path| fs::metadata(path).ok());
     let found = found.next();

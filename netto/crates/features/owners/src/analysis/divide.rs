@@ -277,10 +277,12 @@ impl Division {
             is_shared: is_sent || is_for_all(leaf),
             otherwise: pair.cause,
         };
-        let known = match is_open {
-            false => Some(Known { pair, found }),
-            true if found == Evidence::Nothing && !is_sent => Some(Known::handed_on(pair.payer)),
-            true => None,
+        let known = if !is_open {
+            Some(Known { pair, found })
+        } else if found == Evidence::Nothing && !is_sent {
+            Some(Known::handed_on(pair.payer))
+        } else {
+            None
         };
         if let Some(known) = known.filter(|known| !known.is_handed_on() && !is_charged) {
             let is_for_others = works_for_others(event);
@@ -328,9 +330,10 @@ impl Division {
             };
             // An event without parts here has its time itself.
             let is_split = event.leaves.iter().any(|&leaf| cost.cpu_ns(leaf).is_some());
-            let leaves = match is_split {
-                true => &event.leaves[..],
-                false => std::slice::from_ref(&event.row),
+            let leaves = if is_split {
+                &event.leaves[..]
+            } else {
+                std::slice::from_ref(&event.row)
             };
             for (column, &cpu) in cpus.iter().enumerate() {
                 let cpu = cpu as usize;

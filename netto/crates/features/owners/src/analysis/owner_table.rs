@@ -212,9 +212,10 @@ mod tests {
         let moved = register.forget(costs).unwrap();
         for (who, before) in groups {
             let now = moved[before as usize];
-            match costs(before) < NOTHING_NS {
-                true => assert_eq!(now, OTHER),
-                false => assert_eq!(register.who(now), who),
+            if costs(before) < NOTHING_NS {
+                assert_eq!(now, OTHER);
+            } else {
+                assert_eq!(register.who(now), who);
             }
         }
         // These are never merged, whatever their cost.

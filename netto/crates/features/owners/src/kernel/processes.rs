@@ -187,9 +187,10 @@ impl Processes {
         };
         let namespace = sought.namespaces.then(|| visit.namespace()).flatten();
         let namespace = namespace.filter(|it| Some(*it) != self.own_namespace);
-        let sockets = match sought.sockets {
-            true => visit.sockets(pace),
-            false => Vec::new(),
+        let sockets = if sought.sockets {
+            visit.sockets(pace)
+        } else {
+            Vec::new()
         };
         if visit.is_refused && self.refused.is_none() {
             self.refused = Some(format!(

@@ -176,9 +176,10 @@ impl OwnerTotals {
 
     /// The total that counts this name's time: its own, or that of all others.
     fn total_of(&mut self, name: &Name) -> &mut OwnerTotal {
-        let name = match self.names.contains_key(name) || !name.is_one_of_many() {
-            true => name.clone(),
-            false => Name::bare("other"),
+        let name = if self.names.contains_key(name) || !name.is_one_of_many() {
+            name.clone()
+        } else {
+            Name::bare("other")
         };
         self.names.entry(name).or_default()
     }

@@ -52,9 +52,10 @@ impl Follower {
             let virtual_kind = || link.kind.clone().unwrap_or_default();
             Interface {
                 name: shown(&link.name),
-                driver: match link.is_loopback {
-                    true => LOOPBACK.to_owned(),
-                    false => driver.unwrap_or_else(virtual_kind),
+                driver: if link.is_loopback {
+                    LOOPBACK.to_owned()
+                } else {
+                    driver.unwrap_or_else(virtual_kind)
                 },
                 is_hardware,
                 rx_queues: link.rx_queues,

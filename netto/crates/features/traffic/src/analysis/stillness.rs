@@ -23,10 +23,12 @@ impl Stillness {
             let mut counts = counts.chain([&all.other]);
             counts.all(|counts| counts.packets() == 0)
         });
-        self.still = match nothing_moved {
-            true if self.still <= MOST_UNREAD => self.still + 1,
-            true => 1,
-            false => 0,
+        self.still = if !nothing_moved {
+            0
+        } else if self.still <= MOST_UNREAD {
+            self.still + 1
+        } else {
+            1
         };
         self.still > 1
     }

@@ -206,11 +206,12 @@ fn what_is_no_tunnel_or_carries_no_ip_is_a_packet_of_the_outer_headers() {
 fn each_kind_of_frame_has_its_key() {
     for (name, frame, _) in frames() {
         let key = packet(&frame).key();
-        let ends =
-            match name.contains('6') || ["qinq", "extensions", "authenticated"].contains(&name) {
-                true => V6.map(IpAddr::from),
-                false => V4.map(IpAddr::from),
-            };
+        let ends = if name.contains('6') || ["qinq", "extensions", "authenticated"].contains(&name)
+        {
+            V6.map(IpAddr::from)
+        } else {
+            V4.map(IpAddr::from)
+        };
         assert_eq!([key.source(), key.destination()], ends, "{name}");
         let ports = match name {
             "icmp" | "igmp" | "icmp6" | "gre" => None,
