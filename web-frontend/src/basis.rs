@@ -95,11 +95,11 @@ pub fn whole_of(info: &Info, component: usize) -> &str {
 
 /// The name of a component as a whole.
 pub fn name_of_whole(info: &Info, component: usize) -> &str {
-    let own = &info.components[component];
-    if own.slug == HEADLINE {
+    let described = &info.components[component];
+    if described.slug == HEADLINE {
         "all networking"
     } else {
-        &own.label
+        &described.label
     }
 }
 

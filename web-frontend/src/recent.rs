@@ -61,12 +61,12 @@ impl Recent {
         let (mut stacks, mut covered_ns) = (0_u64, 0_u64);
         let newest_first = self.intervals.iter().rev().take(MOST_INTERVALS);
         let mut count = 0;
-        for own in newest_first {
-            covered_ns = covered_ns.saturating_add(own.snapshot.interval_ns);
+        for interval in newest_first {
+            covered_ns = covered_ns.saturating_add(interval.snapshot.interval_ns);
             if count > 0 && (stacks >= ENOUGH_STACKS || covered_ns > LONGEST_NS) {
                 break;
             }
-            stacks = stacks.saturating_add(own.stacks);
+            stacks = stacks.saturating_add(interval.stacks);
             count += 1;
         }
         count
@@ -74,10 +74,10 @@ impl Recent {
 
     /// The span to show; `None` before the first interval.
     pub fn shown(&self) -> Option<RecentSpan> {
-        let mut own = self.intervals.iter();
-        let mut snapshot = own.next()?.snapshot.clone();
+        let mut intervals = self.intervals.iter();
+        let mut snapshot = intervals.next()?.snapshot.clone();
         let first_sequence = snapshot.sequence;
-        for later in own {
+        for later in intervals {
             snapshot.add(&later.snapshot);
         }
         Some(RecentSpan {

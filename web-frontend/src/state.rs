@@ -159,22 +159,22 @@ pub struct Pairs {
 impl Pairs {
     /// Reads `#word&key=value&…`.
     pub fn of(fragment: &str) -> Self {
-        let mut own = Pairs::default();
+        let mut pairs = Pairs::default();
         for pair in fragment.trim_start_matches('#').split('&') {
             match pair.split_once('=') {
                 Some((key, value)) => {
                     let value = percent_decode_str(value).decode_utf8_lossy();
-                    own.pairs.push((key.to_owned(), value.into_owned()));
+                    pairs.pairs.push((key.to_owned(), value.into_owned()));
                 }
-                None => own.words.push(pair.to_owned()),
+                None => pairs.words.push(pair.to_owned()),
             }
         }
-        own
+        pairs
     }
 
     /// The last value of this key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let found = self.pairs.iter().rev().find(|(own, _)| own == key);
+        let found = self.pairs.iter().rev().find(|(name, _)| name == key);
         found.map(|(_, value)| value.as_str())
     }
 
@@ -206,9 +206,9 @@ pub struct Address(Vec<String>);
 
 impl Address {
     /// Adds a choice, unless it is the default.
-    pub fn put(&mut self, key: &str, own: &str, default: &str) {
-        if own != default {
-            let value = utf8_percent_encode(own, ENCODED);
+    pub fn put(&mut self, key: &str, chosen: &str, default: &str) {
+        if chosen != default {
+            let value = utf8_percent_encode(chosen, ENCODED);
             self.0.push(format!("{key}={value}"));
         }
     }
@@ -313,7 +313,7 @@ impl Shared {
 
 /// Adds a word to a list, or removes it if present.
 pub fn toggle(list: &mut Vec<String>, word: &str) {
-    match list.iter().position(|own| own == word) {
+    match list.iter().position(|listed| listed == word) {
         Some(at) => drop(list.remove(at)),
         None => list.push(word.to_owned()),
     }
@@ -333,14 +333,14 @@ fn is_slug(text: &str) -> bool {
 /// The name of a value, from a table of names.
 pub fn name_of<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
     all.iter()
-        .find(|(own, _)| *own == value)
+        .find(|(listed, _)| *listed == value)
         .map_or("", |(_, name)| name)
 }
 
 /// The value with this name, from a table of names.
 pub fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
     all.iter()
-        .find(|(_, own)| *own == name)
+        .find(|(_, listed)| *listed == name)
         .map(|(value, _)| *value)
 }
 

@@ -22,12 +22,12 @@ pub fn parts_chart(
     (basis, cpus): (Basis, usize),
     times: Times,
 ) -> Chart {
-    let own = index_of(info, whole);
+    let whole_row = index_of(info, whole);
     let is_split = parts_of(info, whole).next().is_some();
     let indices: Vec<usize> = if is_split {
         parts_of(info, whole).collect()
     } else {
-        own.into_iter().collect()
+        whole_row.into_iter().collect()
     };
     let means = |index| {
         let cpus = |point| history.component_cpus(index, point);
@@ -49,11 +49,11 @@ pub fn parts_chart(
         .filter(|layer| layer.cpus.iter().flatten().any(|value| *value > 0.0))
         .collect();
     let host_cpus = cpus.max(1) as f64;
-    let compared_with = own.and_then(|own| {
+    let compared_with = whole_row.and_then(|row| {
         if is_split {
-            Some(own)
+            Some(row)
         } else {
-            basis::parent_of(info, own)
+            basis::parent_of(info, row)
         }
     });
     let name = compared_with.map_or(basis::THIS_HOST, |index| basis::name_of_whole(info, index));

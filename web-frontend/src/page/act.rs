@@ -261,7 +261,7 @@ impl Page {
                     .dom
                     .root
                     .query_selector(":popover-open")
-                    .is_ok_and(|own| own.is_some()) =>
+                    .is_ok_and(|popover| popover.is_some()) =>
             {
                 return Ok(false);
             }
@@ -326,6 +326,6 @@ impl Page {
 
 /// Converts a position in the window to one in a plot.
 fn inner(plot: &Element, (x, y): (f64, f64)) -> (f64, f64) {
-    let own = plot.get_bounding_client_rect();
-    (x - own.left(), y - own.top())
+    let bounds = plot.get_bounding_client_rect();
+    (x - bounds.left(), y - bounds.top())
 }

@@ -23,9 +23,9 @@ impl JsonClient {
     pub fn new(window: Window, done: impl Fn(Result<JsValue, String>) + 'static) -> Rc<Self> {
         let done = Rc::new(done);
         Rc::new_cyclic(|weak: &Weak<JsonClient>| {
-            let (own, failed) = (weak.clone(), done.clone());
+            let (weak_client, failed) = (weak.clone(), done.clone());
             let on_head = Closure::new(move |response: JsValue| {
-                if let Some(client) = own.upgrade()
+                if let Some(client) = weak_client.upgrade()
                     && let Err(error) = client.take_head(&response.unchecked_into())
                 {
                     failed(Err(error_message(&error)));

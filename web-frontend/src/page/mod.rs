@@ -345,10 +345,10 @@ impl Page {
             Action::Span(minutes) => (range.span_ms - f64::from(*minutes) * 60_000.0).abs() < 1.0,
             // The button is pressed while the view is shown.
             Action::Hide(view) => !self.shared.hidden.contains(view),
-            own => self
+            other => self
                 .views
                 .iter()
-                .find_map(|(_, view)| view.has_taken(own))
+                .find_map(|(_, view)| view.has_taken(other))
                 .unwrap_or(false),
         }
     }

@@ -178,8 +178,8 @@ fn a_marked_span_is_barred_above_the_plot_at_its_times_and_one_elsewhere_is_not(
     };
     // The plot is 400 pixels wide, from pixel 44 on.
     let bars = |svg: &str| -> Vec<String> {
-        let bars = svg.split("<rect ").filter(|own| own.contains("#D9482B"));
-        let bars = bars.filter(|own| own.contains("opacity=\"1\""));
+        let bars = svg.split("<rect ").filter(|rect| rect.contains("#D9482B"));
+        let bars = bars.filter(|rect| rect.contains("opacity=\"1\""));
         bars.map(str::to_owned).collect()
     };
     let [bar] = &bars(&marked(2_000.0, 5_000.0))[..] else {

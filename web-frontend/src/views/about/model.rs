@@ -13,11 +13,11 @@ use crate::view_model::reason_missing;
 
 /// The heading: the component's colour and name.
 pub fn title(info: &Info, component: usize) -> String {
-    let own = &info.components[component];
+    let described = &info.components[component];
     format!(
         "<i class=\"swatch\" style=\"background:{}\"></i>{}",
-        Rgb::parse(&own.color).css(),
-        escape_html(&own.label)
+        Rgb::parse(&described.color).css(),
+        escape_html(&described.label)
     )
 }
 
@@ -26,7 +26,7 @@ pub fn path(info: &Info, component: usize) -> String {
     let mut wholes = Vec::new();
     let mut at = component;
     // A circle of components would have no end.
-    while let Some(parent) = basis::parent_of(info, at).filter(|own| !wholes.contains(own)) {
+    while let Some(parent) = basis::parent_of(info, at).filter(|parent| !wholes.contains(parent)) {
         wholes.push(parent);
         at = parent;
     }
@@ -35,12 +35,12 @@ pub fn path(info: &Info, component: usize) -> String {
         Action::Overview.attribute()
     );
     for &whole in wholes.iter().rev() {
-        let own = &info.components[whole];
+        let described = &info.components[whole];
         let _ = write!(
             html,
             "<button class=\"plain\"{}>{}</button>",
-            Action::About(own.slug.clone()).attribute(),
-            escape_html(&own.label)
+            Action::About(described.slug.clone()).attribute(),
+            escape_html(&described.label)
         );
     }
     let _ = write!(
@@ -53,11 +53,11 @@ pub fn path(info: &Info, component: usize) -> String {
 
 /// Its current figures, as a list; or why there are none.
 pub fn figures(info: &Info, snapshot: &Snapshot, component: usize, basis: Basis) -> String {
-    let own = &info.components[component];
+    let described = &info.components[component];
     let mut rows = match Amount::of_component(info, snapshot, component) {
         Some(amount) => {
             let of = (amount, basis::whole_of(info, component));
-            tip::figures(info, snapshot, &own.slug, of, basis)
+            tip::figures(info, snapshot, &described.slug, of, basis)
         }
         None => {
             let reason = reason_missing(info, snapshot, component);
@@ -65,7 +65,7 @@ pub fn figures(info: &Info, snapshot: &Snapshot, component: usize, basis: Basis)
             vec![("unavailable".to_owned(), reason.to_owned())]
         }
     };
-    if let Availability::Available { method } = &own.availability {
+    if let Availability::Available { method } = &described.availability {
         rows.push(("measured by".to_owned(), method.to_string()));
     }
     let mut html = String::new();

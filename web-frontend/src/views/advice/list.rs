@@ -11,22 +11,22 @@ pub fn of<'a>(
     open: &[String],
 ) -> String {
     let mut html = String::new();
-    for (own, held_unix_ns) in all {
-        let commands = own.commands.iter();
+    for (advice, held_unix_ns) in all {
+        let commands = advice.commands.iter();
         let commands: Vec<String> = commands.map(|line| escape_html(line)).collect();
         let silent = silent_words(now_ns, held_unix_ns);
-        let is_open = open.iter().any(|rule| rule == own.rule);
+        let is_open = open.iter().any(|rule| rule == advice.rule);
         html += &format!(
             "<article><h3>{}{silent}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
              <details data-rule=\"{}\"{}><summary>More</summary><p>{} See {}.</p></details></article>",
-            escape_html(own.name),
-            escape_html(&own.evidence),
+            escape_html(advice.name),
+            escape_html(&advice.evidence),
             commands.join("\n"),
-            escape_html(&own.gain_words()),
-            own.rule,
+            escape_html(&advice.gain_words()),
+            advice.rule,
             if is_open { " open" } else { "" },
-            escape_html(own.more),
-            escape_html(&own.link),
+            escape_html(advice.more),
+            escape_html(&advice.link),
         );
     }
     html
@@ -44,7 +44,7 @@ mod tests {
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
         let judged = Adviser::default().judge(&host).advice;
-        let said = || judged.iter().map(|own| (own, 7));
+        let said = || judged.iter().map(|advice| (advice, 7));
         let html = of(said(), 7, &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",

@@ -45,7 +45,9 @@ impl View for Advice {
         self.is_judged = true;
         // The list is written anew whenever a figure of it changes.
         let open = all(&scene.dom.root, "#advice-list details[open]")?;
-        let open = open.iter().filter_map(|own| own.get_attribute("data-rule"));
+        let open = open
+            .iter()
+            .filter_map(|details| details.get_attribute("data-rule"));
         let open: Vec<String> = open.collect();
         self.lasting.judge(scene.judged);
         let html = list::of(self.lasting.said(), scene.judged.time_unix_ns, &open);

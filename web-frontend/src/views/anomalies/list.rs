@@ -24,23 +24,23 @@ pub struct Anomaly {
 pub fn of(all: &[Anomaly], offset_ms: f64) -> String {
     let clock = |ms| timeline::clock(ms, offset_ms, true);
     let mut html = String::new();
-    for own in all.iter().take(MOST) {
-        let end = if own.mark.to_ms.is_finite() {
-            clock(own.mark.to_ms)
+    for anomaly in all.iter().take(MOST) {
+        let end = if anomaly.mark.to_ms.is_finite() {
+            clock(anomaly.mark.to_ms)
         } else {
             "now".to_owned()
         };
         html += &format!(
             "<article><h3>{} – {end} {}</h3><p>{}{}{}</p></article>",
-            clock(own.mark.from_ms),
-            escape_html(&own.name),
-            escape_html(&own.evidence),
-            if own.moved.is_empty() {
+            clock(anomaly.mark.from_ms),
+            escape_html(&anomaly.name),
+            escape_html(&anomaly.evidence),
+            if anomaly.moved.is_empty() {
                 ""
             } else {
                 "; with it "
             },
-            escape_html(&own.moved.join(", ")),
+            escape_html(&anomaly.moved.join(", ")),
         );
     }
     html
@@ -55,7 +55,7 @@ mod tests {
             name: "Accept queues <full>".to_owned(),
             mark: Mark { from_ms, to_ms },
             evidence: "10 a second".to_owned(),
-            moved: moved.iter().map(|own| (*own).to_owned()).collect(),
+            moved: moved.iter().map(|metric| (*metric).to_owned()).collect(),
         }
     }
 

@@ -36,7 +36,7 @@ impl Anomalies {
     fn take_answer(&mut self) {
         if let Some(json) = self.polled.take() {
             self.all = read(&json).unwrap_or_default();
-            self.marks = self.all.iter().map(|own| own.mark).collect();
+            self.marks = self.all.iter().map(|anomaly| anomaly.mark).collect();
         }
     }
 }
@@ -66,20 +66,20 @@ impl View for Anomalies {
 }
 
 fn read(json: &Json) -> Option<Vec<Anomaly>> {
-    let all = json.list("anomalies").into_iter().map(|own| {
-        let ms = |key| Some(1e3 * own.number(key)?);
-        let moved = own.list("moved").into_iter().map(|moved| {
+    let all = json.list("anomalies").into_iter().map(|entry| {
+        let ms = |key| Some(1e3 * entry.number(key)?);
+        let moved = entry.list("moved").into_iter().map(|moved| {
             let is_up = moved.text("direction")? == "up";
             let sign = if is_up { "+" } else { "-" };
             Some(sign.to_owned() + &moved.text("metric")?)
         });
         Some(Anomaly {
-            name: own.text("name")?,
+            name: entry.text("name")?,
             mark: Mark {
                 from_ms: ms("begin_unix_seconds")?,
                 to_ms: ms("end_unix_seconds").unwrap_or(f64::INFINITY),
             },
-            evidence: own.text("evidence")?,
+            evidence: entry.text("evidence")?,
             moved: moved.collect::<Option<_>>()?,
         })
     });

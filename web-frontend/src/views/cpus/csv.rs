@@ -11,7 +11,7 @@ pub fn csv(map: &Map, basis: Basis) -> String {
     // A CPU's share is of that CPU's time, in either unit.
     let column = match basis {
         Basis::Host | Basis::Parent => "percent",
-        own => own.column(),
+        basis => basis.column(),
     };
     let mut csv = String::from("time");
     for line in &map.lines {

@@ -298,16 +298,16 @@ impl HeatMap {
             component, depth, ..
         } in tree(scene.info)
         {
-            let own = &scene.info.components[component];
-            let chosen = own.slug == scene.shared.by_cpu();
+            let described = &scene.info.components[component];
+            let chosen = described.slug == scene.shared.by_cpu();
             let _ = write!(
                 html,
                 "<option value=\"{}\"{}>{}{}{}</option>",
-                escape_html(&own.slug),
+                escape_html(&described.slug),
                 if chosen { " selected" } else { "" },
                 "\u{2003}".repeat(depth),
-                escape_html(&own.label),
-                if own.availability.is_available() {
+                escape_html(&described.label),
+                if described.availability.is_available() {
                     ""
                 } else {
                     " (unavailable)"
@@ -328,7 +328,7 @@ fn line_px(map: &Map) -> f64 {
 fn basis_of_cpu(basis: Basis) -> Basis {
     match basis {
         Basis::Parent => Basis::Host,
-        own => own,
+        basis => basis,
     }
 }
 

@@ -64,16 +64,21 @@ pub fn height(boxes: &[FlameBox]) -> u32 {
 }
 
 /// Left, top, right and bottom of a box in a drawing of this width, pixels.
-pub fn place(own: &FlameBox, width: u32) -> (i32, i32, i32, i32) {
+pub fn place(flame_box: &FlameBox, width: u32) -> (i32, i32, i32, i32) {
     let x = |share: f64| (share * f64::from(width)).round() as i32;
-    let top = own.depth as i32 * LINE_PX;
-    (x(own.left), top, x(own.right), top + LINE_PX - 1)
+    let top = flame_box.depth as i32 * LINE_PX;
+    (
+        x(flame_box.left),
+        top,
+        x(flame_box.right),
+        top + LINE_PX - 1,
+    )
 }
 
 /// The box at a pixel.
 pub fn hit(boxes: &[FlameBox], width: u32, (x, y): (f64, f64)) -> Option<&FlameBox> {
-    boxes.iter().find(|own| {
-        let (left, top, right, bottom) = place(own, width);
+    boxes.iter().find(|flame_box| {
+        let (left, top, right, bottom) = place(flame_box, width);
         (left..right.max(left + 1)).contains(&(x as i32)) && (top..=bottom).contains(&(y as i32))
     })
 }
@@ -84,13 +89,13 @@ pub fn svg(flames: &Flames, theme: Theme, width: u32) -> String {
     let height = height(flames.boxes);
     let mut narrow: Vec<(Rgb, String)> = Vec::new();
     let mut wide = String::new();
-    for own in flames.boxes {
-        let (left, top, right, bottom) = place(own, width);
-        let color = color(flames, own, theme);
+    for flame_box in flames.boxes {
+        let (left, top, right, bottom) = place(flame_box, width);
+        let color = color(flames, flame_box, theme);
         // A gap between neighbours, if they are wide enough.
         let gap = i32::from(right - left > 3);
         let (across, down) = ((right - left - gap).max(1), bottom - top);
-        let node = flames.tree.node(own.node);
+        let node = flames.tree.node(flame_box.node);
         let Some(node) = node.filter(|_| right - left >= TEXT_PX) else {
             let at = narrow.iter().position(|(known, _)| *known == color);
             let at = at.unwrap_or_else(|| {
@@ -144,7 +149,7 @@ pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
         rows.insert(1, of_event);
         rows.push((
             "of all, in itself".to_owned(),
-            percent(node.own, tree.samples()),
+            percent(node.self_samples, tree.samples()),
         ));
     }
     let mut html = format!("<strong>{}</strong><dl>", escape_html(&label(info, node)));
@@ -155,22 +160,25 @@ pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
 }
 
 /// The event's colour in the tint of the function's name; pale for boxes that do not match.
-fn color(flames: &Flames, own: &FlameBox, theme: Theme) -> Rgb {
-    let event = flames.tree.event_of(own.node);
+fn color(flames: &Flames, flame_box: &FlameBox, theme: Theme) -> Rgb {
+    let event = flames.tree.event_of(flame_box.node);
     let base = event
         .and_then(|slug| index_of(flames.info, slug))
         .map_or(theme.empty, |at| {
             Rgb::parse(&flames.info.components[at].color)
         });
-    let name = flames.tree.node(own.node).map_or("", |node| &node.name);
-    let tint = match own.depth {
+    let name = flames
+        .tree
+        .node(flame_box.node)
+        .map_or("", |node| &node.name);
+    let tint = match flame_box.depth {
         0 | 1 => 0.0,
         _ => 0.12 + 0.07 * f64::from(tint_of(name)),
     };
     let pale = match flames.found {
-        Some(found) if found.binary_search(&own.node).is_err() => NOT_FOUND,
+        Some(found) if found.binary_search(&flame_box.node).is_err() => NOT_FOUND,
         Some(_) => 0.0,
-        None if own.is_caller => CALLER,
+        None if flame_box.is_caller => CALLER,
         None => tint,
     };
     mix(base, theme.surface, pale)
@@ -185,14 +193,14 @@ fn tint_of(name: &str) -> u8 {
     ((hash >> 8) % u32::from(TINTS)) as u8
 }
 
-fn mix(own: Rgb, ground: Rgb, share: f64) -> Rgb {
-    let channel = |own: u8, ground: u8| {
-        (f64::from(own) * (1.0 - share) + f64::from(ground) * share).round() as u8
+fn mix(color: Rgb, ground: Rgb, share: f64) -> Rgb {
+    let channel = |color: u8, ground: u8| {
+        (f64::from(color) * (1.0 - share) + f64::from(ground) * share).round() as u8
     };
     Rgb(
-        channel(own.0, ground.0),
-        channel(own.1, ground.1),
-        channel(own.2, ground.2),
+        channel(color.0, ground.0),
+        channel(color.1, ground.1),
+        channel(color.2, ground.2),
     )
 }
 
@@ -247,10 +255,10 @@ mod tests {
             );
         }
         assert!(svg.contains("RX softirq") && svg.contains("tcp_sendmsg"));
-        for own in &boxes {
-            let (left, top, right, _) = place(own, 1000);
+        for flame_box in &boxes {
+            let (left, top, right, _) = place(flame_box, 1000);
             let middle = (f64::from(left + right) / 2.0, f64::from(top + 5));
-            assert_eq!(hit(&boxes, 1000, middle), Some(own));
+            assert_eq!(hit(&boxes, 1000, middle), Some(flame_box));
         }
         assert_eq!(hit(&boxes, 1000, (10.0, 500.0)), None);
     }
@@ -260,7 +268,7 @@ mod tests {
         let (tree, info) = (Tree::parse(STACKS), fixture::info());
         let boxes = tree.boxes(0, 0.0);
         let (found, _) = tree.search("sendmsg", |node| node.name.clone());
-        let own = boxes.iter().find(|b| found.contains(&b.node)).unwrap();
+        let matching = boxes.iter().find(|b| found.contains(&b.node)).unwrap();
         let other = boxes
             .iter()
             .find(|b| b.depth == 2 && !found.contains(&b.node))
@@ -271,7 +279,7 @@ mod tests {
             boxes: &boxes,
             found: Some(&found),
         };
-        let strong = color(&flames, own, Theme::LIGHT);
+        let strong = color(&flames, matching, Theme::LIGHT);
         let pale = color(&flames, other, Theme::LIGHT);
         assert!(
             pale.luminance() > strong.luminance() + 0.2,

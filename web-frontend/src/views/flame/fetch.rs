@@ -31,17 +31,17 @@ impl FlameClient {
     ) -> Rc<FlameClient> {
         let done = Rc::new(done);
         Rc::new_cyclic(|weak: &Weak<FlameClient>| {
-            let (own, failed) = (weak.clone(), done.clone());
+            let (weak_client, failed) = (weak.clone(), done.clone());
             let on_head = Closure::new(move |response: JsValue| {
-                if let Some(client) = own.upgrade()
+                if let Some(client) = weak_client.upgrade()
                     && let Err(error) = client.take_head(&response.unchecked_into())
                 {
                     failed(Err(text_of(&error)));
                 }
             });
-            let (own, told) = (weak.clone(), done.clone());
+            let (weak_client, told) = (weak.clone(), done.clone());
             let on_body = Closure::new(move |body: JsValue| {
-                if let Some(client) = own.upgrade() {
+                if let Some(client) = weak_client.upgrade() {
                     let mut answer = client.head.take();
                     answer.body = body.as_string().unwrap_or_default();
                     told(Ok(answer));

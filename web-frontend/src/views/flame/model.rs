@@ -23,7 +23,7 @@ pub struct Node {
     /// Samples in it and in its callees.
     pub samples: u64,
     /// Samples in the function itself.
-    pub own: u64,
+    pub self_samples: u64,
     /// Its callees, as indices in the tree, by name.
     pub children: Vec<usize>,
     /// Its caller; the root is its own parent.
@@ -47,7 +47,7 @@ impl Tree {
         let mut nodes = vec![Node {
             name: WHOLE.to_owned(),
             samples: 0,
-            own: 0,
+            self_samples: 0,
             children: Vec::new(),
             parent: 0,
             depth: 0,
@@ -76,7 +76,7 @@ impl Tree {
                     nodes.push(Node {
                         name: frame.to_owned(),
                         samples: 0,
-                        own: 0,
+                        self_samples: 0,
                         children: Vec::new(),
                         parent,
                         depth: nodes[parent].depth + 1,
@@ -84,7 +84,7 @@ impl Tree {
                 }
                 nodes[at].samples = nodes[at].samples.saturating_add(count);
             }
-            nodes[at].own = nodes[at].own.saturating_add(count);
+            nodes[at].self_samples = nodes[at].self_samples.saturating_add(count);
         }
         // A function keeps its position while the shares change.
         for at in 0..nodes.len() {
@@ -167,20 +167,20 @@ impl Tree {
         let whole = self.nodes[zoom].samples.max(1) as f64;
         let mut open = vec![(zoom, 0.0)];
         while let Some((node, left)) = open.pop() {
-            let own = &self.nodes[node];
-            let right = (left + own.samples as f64 / whole).min(1.0);
-            if own.samples == 0 || right - left < least {
+            let current = &self.nodes[node];
+            let right = (left + current.samples as f64 / whole).min(1.0);
+            if current.samples == 0 || right - left < least {
                 continue;
             }
             boxes.push(FlameBox {
                 node,
-                depth: own.depth,
+                depth: current.depth,
                 left,
                 right,
                 is_caller: false,
             });
             let mut from = left;
-            for &child in &own.children {
+            for &child in &current.children {
                 open.push((child, from));
                 from += self.nodes[child].samples as f64 / whole;
             }
@@ -216,18 +216,18 @@ impl Tree {
 
     /// The functions with the most samples of their own below a node, summed over their callers.
     pub fn hottest(&self, within: usize) -> Vec<(&str, u64)> {
-        let mut owns: Vec<(&str, u64)> = Vec::new();
+        let mut by_node: Vec<(&str, u64)> = Vec::new();
         let mut open = vec![within];
         while let Some(at) = open.pop() {
             let node = &self.nodes[at];
-            if node.own > 0 {
-                owns.push((&node.name, node.own));
+            if node.self_samples > 0 {
+                by_node.push((&node.name, node.self_samples));
             }
             open.extend(&node.children);
         }
-        sort_by(&mut owns, |a, b| a.0.cmp(b.0));
-        let by_name = owns.chunk_by(|a, b| a.0 == b.0);
-        let sum = |all: &[(&str, u64)]| all.iter().map(|(_, own)| own).sum();
+        sort_by(&mut by_node, |a, b| a.0.cmp(b.0));
+        let by_name = by_node.chunk_by(|a, b| a.0 == b.0);
+        let sum = |all: &[(&str, u64)]| all.iter().map(|(_, samples)| samples).sum();
         let mut sums: Vec<(&str, u64)> = by_name.map(|all| (all[0].0, sum(all))).collect();
         sort_by(&mut sums, |a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         sums.truncate(NAMED);

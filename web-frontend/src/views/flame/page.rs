@@ -354,7 +354,7 @@ impl FlameGraph {
 
     fn at(&self, place: (f64, f64)) -> Option<usize> {
         let drawn = self.drawn.as_ref()?;
-        draw::hit(&drawn.boxes, drawn.width, place).map(|own| own.node)
+        draw::hit(&drawn.boxes, drawn.width, place).map(|flame_box| flame_box.node)
     }
 
     /// Goes from the marked box to a neighbour, and describes that one.
@@ -363,7 +363,7 @@ impl FlameGraph {
             return Ok(());
         };
         let tree = &profile.tree;
-        let visible = |node: &usize| drawn.boxes.iter().any(|own| own.node == *node);
+        let visible = |node: &usize| drawn.boxes.iter().any(|flame_box| flame_box.node == *node);
         let from = self.marked.filter(|node| visible(node));
         let next = match (from, key) {
             (None, _) => Some(drawn.zoom),
@@ -411,8 +411,11 @@ impl FlameGraph {
     /// Left, top, width and height of the marked box, pixels.
     fn marked_place(&self) -> Option<(i32, i32, i32, i32)> {
         let (drawn, marked) = (self.drawn.as_ref()?, self.marked?);
-        let own = drawn.boxes.iter().find(|own| own.node == marked)?;
-        let (left, top, right, bottom) = draw::place(own, drawn.width);
+        let flame_box = drawn
+            .boxes
+            .iter()
+            .find(|flame_box| flame_box.node == marked)?;
+        let (left, top, right, bottom) = draw::place(flame_box, drawn.width);
         Some((left, top, (right - left).max(3), bottom - top))
     }
 

@@ -65,29 +65,39 @@ pub fn of(snapshot: &Snapshot) -> String {
     };
     let shown = MOST_ROWS.min(flows.conversations.len());
     let (shown, rest) = flows.conversations.split_at(shown);
-    for own in shown {
-        let [from, to] = own.ends.map(|end| cell_of(end, flows.name_of(end.address)));
-        let texts = [from, to, service(own)];
+    for conversation in shown {
+        let [from, to] = conversation
+            .ends
+            .map(|end| cell_of(end, flows.name_of(end.address)));
+        let texts = [from, to, service(conversation)];
         let times = [
-            (own.cpu_ns, flows.cpu_margin_ns(own)),
-            (own.sampled.sent_ns, flows.sent_margin_ns(own)),
+            (conversation.cpu_ns, flows.cpu_margin_ns(conversation)),
+            (
+                conversation.sampled.sent_ns,
+                flows.sent_margin_ns(conversation),
+            ),
         ];
-        line(texts, own.amount(), own.margin_ratio(), times);
+        line(
+            texts,
+            conversation.amount(),
+            conversation.margin_ratio(),
+            times,
+        );
     }
     let (mut other, mut other_cpu_ns) = (flows.other, flows.other_cpu_ns);
     let mut other_sent_ns = flows.other_sent_ns();
-    for own in rest {
-        other.add(own.amount());
-        other_cpu_ns = other_cpu_ns.map(|ns| ns + own.cpu_ns.unwrap_or(0));
-        other_sent_ns = other_sent_ns.map(|ns| ns + own.sampled.sent_ns.unwrap_or(0));
+    for conversation in rest {
+        other.add(conversation.amount());
+        other_cpu_ns = other_cpu_ns.map(|ns| ns + conversation.cpu_ns.unwrap_or(0));
+        other_sent_ns = other_sent_ns.map(|ns| ns + conversation.sampled.sent_ns.unwrap_or(0));
     }
-    for own in &flows.prefixes {
-        let [from, to] = [own.source, own.destination].map(|subnet| subnet.to_string());
-        let (protocol, least) = (protocol(own.protocol), count(own.least_flows));
+    for prefix in &flows.prefixes {
+        let [from, to] = [prefix.source, prefix.destination].map(|subnet| subnet.to_string());
+        let (protocol, least) = (protocol(prefix.protocol), count(prefix.least_flows));
         let what = format!("{protocol}, at least {least} flows");
-        other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(own.cpu_ns.unwrap_or(0)));
-        let times = [own.cpu_ns, None].map(|ns| (ns, None));
-        line([from, to, what], own.amount, None, times);
+        other_cpu_ns = other_cpu_ns.map(|ns| ns.saturating_sub(prefix.cpu_ns.unwrap_or(0)));
+        let times = [prefix.cpu_ns, None].map(|ns| (ns, None));
+        line([from, to, what], prefix.amount, None, times);
     }
     let times_ns = [other_cpu_ns, other_sent_ns];
     if other.packets > 0 || times_ns.iter().flatten().any(|ns| *ns > 0) {
@@ -130,9 +140,9 @@ fn cell_of(end: FlowEnd, name: Option<&str>) -> String {
 }
 
 /// The service, or else the protocol.
-fn service(own: &Conversation) -> String {
-    let service = own.service().map(str::to_owned);
-    service.unwrap_or_else(|| protocol(own.protocol))
+fn service(conversation: &Conversation) -> String {
+    let service = conversation.service().map(str::to_owned);
+    service.unwrap_or_else(|| protocol(conversation.protocol))
 }
 
 fn protocol(number: u8) -> String {

@@ -131,9 +131,9 @@ mod tests {
             (Basis::Cpus, "0.24 CPUs", "of this host's 2"),
             (Basis::Milliseconds, "240.0 ms/s", "of CPU time, on 2 CPUs"),
         ] {
-            let own = headline(&info, &snapshot, basis).unwrap();
-            assert_eq!((own.value.as_str(), own.of.as_str()), (value, of));
-            assert_eq!(own.beside, beside);
+            let shown = headline(&info, &snapshot, basis).unwrap();
+            assert_eq!((shown.value.as_str(), shown.of.as_str()), (value, of));
+            assert_eq!(shown.beside, beside);
         }
         let of_parent = headline(&info, &snapshot, Basis::Parent).unwrap();
         assert_eq!(

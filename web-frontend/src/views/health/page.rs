@@ -30,7 +30,9 @@ impl Keys for Health {}
 impl View for Health {
     fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
         let mut all = info.instruments.iter();
-        let is_measured = all.any(|own| own.name == "health" && own.availability.is_available());
+        let is_measured = all.any(|instrument| {
+            instrument.name == "health" && instrument.availability.is_available()
+        });
         // `netto score` scores a log; who plays one keeps no intervals to score.
         self.polled.is_wanted = is_measured && !info.is_recording();
         dom.set_hidden("health", true)
@@ -46,9 +48,9 @@ impl View for Health {
             return Ok(());
         };
         let sides = [("Reads", "reads"), ("Writes", "writes")].map(|(name, key)| {
-            let own = json.at(key);
+            let side = json.at(key);
             let parts = ["contributions", "left_out", "lowered"];
-            let parts = parts.iter().flat_map(|key| own.list(key)).map(|part| {
+            let parts = parts.iter().flat_map(|key| side.list(key)).map(|part| {
                 let text = |keys: [&str; 2]| keys.iter().find_map(|key| part.text(key));
                 (
                     text(["name", "figure"]).unwrap_or_default(),
@@ -58,8 +60,8 @@ impl View for Health {
             });
             Side {
                 name,
-                seconds: own.number("expected_seconds"),
-                scores: ["score", "weighted"].map(|key| own.number(key)),
+                seconds: side.number("expected_seconds"),
+                scores: ["score", "weighted"].map(|key| side.number(key)),
                 parts: parts.collect(),
             }
         });

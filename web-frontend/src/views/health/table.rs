@@ -40,7 +40,10 @@ pub fn of(sides: &[Side]) -> String {
 }
 
 fn row(cell: &str, name: &str, seconds: Option<f64>, because: &str) -> String {
-    let time = seconds.map_or_else(|| "–".to_owned(), |own| format!("{:.3} ms", 1e3 * own));
+    let time = seconds.map_or_else(
+        || "–".to_owned(),
+        |seconds| format!("{:.3} ms", 1e3 * seconds),
+    );
     format!(
         "<tr><t{cell}>{}</t{cell}><t{cell} class=\"num\">{time}</t{cell}><td>{}</td></tr>",
         escape_html(name),

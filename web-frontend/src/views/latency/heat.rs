@@ -64,16 +64,16 @@ impl Heat {
                     sum.resize(POWERS, 0.0);
                     sum.iter_mut()
                         .zip(powers)
-                        .for_each(|(sum, own)| *sum += own);
+                        .for_each(|(sum, share)| *sum += share);
                 }
             }
         }
         let mean = |(weight, sum): (f64, Vec<f64>)| -> Vec<f64> {
-            sum.into_iter().map(|own| own / weight).collect()
+            sum.into_iter().map(|share| share / weight).collect()
         };
         let shares: Vec<Vec<f64>> = sums.into_iter().map(mean).collect();
         let is_there = |power: &usize| {
-            let of = |step: &Vec<f64>| step.get(*power).is_some_and(|own| *own >= LEAST_SHARE);
+            let of = |step: &Vec<f64>| step.get(*power).is_some_and(|share| *share >= LEAST_SHARE);
             shares.iter().any(of)
         };
         let first = (0..POWERS).find(is_there).unwrap_or(5);

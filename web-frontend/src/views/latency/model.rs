@@ -43,9 +43,9 @@ impl Figure {
                 value: "–".to_owned(),
                 bounds: String::new(),
             },
-            Some(own) => Figure {
-                value: time(own.ns),
-                bounds: format!("{} to {} ns", own.lower_ns, own.upper_ns),
+            Some(percentile) => Figure {
+                value: time(percentile.ns),
+                bounds: format!("{} to {} ns", percentile.lower_ns, percentile.upper_ns),
             },
         }
     }
@@ -82,10 +82,10 @@ pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     let ns = snapshot.interval_ns;
     let mut lines = Vec::new();
     for point in Point::ALL {
-        let Some(own) = latency.of(point) else {
+        let Some(measured) = latency.of(point) else {
             continue;
         };
-        lines.push(line(point, None, &own.histogram(), ns));
+        lines.push(line(point, None, &measured.histogram(), ns));
         let groups = latency.groups.iter();
         let groups = groups.filter(|group| group.point == point && Some(group.kind) == kind);
         lines.extend(groups.map(|group| {
@@ -109,28 +109,28 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     if let Some(estimated) = latency.estimated {
         said.push(estimated.sentence("Latencies"));
     }
-    for own in &latency.missing {
+    for missing in &latency.missing {
         said.push(format!(
             "{}: not measured, {}.",
-            own.point.label(),
-            own.reason
+            missing.point.label(),
+            missing.reason
         ));
     }
-    for own in &latency.points {
-        let (negative, too_long) = (own.negative_total(), own.too_long_total());
+    for measured in &latency.points {
+        let (negative, too_long) = (measured.negative_total(), measured.too_long_total());
         if negative + too_long > 0 {
             said.push(format!(
                 "{}: {negative} packets were there before they had arrived, by their clocks, and \
                  {too_long} took 17 s or longer; they are in no figure.",
-                own.point.label()
+                measured.point.label()
             ));
         }
-        if own.lost_total() > 0 {
+        if measured.lost_total() > 0 {
             said.push(format!(
                 "{}: lost stamps of {} packets; the figures know {} of all.",
-                own.point.label(),
-                own.lost_total(),
-                own.known_share()
+                measured.point.label(),
+                measured.lost_total(),
+                measured.known_share()
             ));
         }
     }
@@ -226,7 +226,11 @@ pub(super) mod tests {
         let [line] = &lines_by(Grouping::Interface)[..] else {
             panic!("one line");
         };
-        let values: Vec<&str> = line.figures.iter().map(|own| own.value.as_str()).collect();
+        let values: Vec<&str> = line
+            .figures
+            .iter()
+            .map(|figure| figure.value.as_str())
+            .collect();
         assert_eq!(values, ["1.9 µs", "1.9 µs", "1.9 µs", "2.0 ms"]);
         assert_eq!(line.figures[0].bounds, "1792 to 2048 ns");
         assert_eq!(line.rate, "200");

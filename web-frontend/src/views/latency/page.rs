@@ -59,7 +59,7 @@ impl Latency {
     /// The point shown over time: the selected one, or else the first measured one.
     fn point(&self, scene: &Scene) -> Point {
         let latency = scene.shown.sections.latency.as_ref();
-        let is_there = |point: Point| latency.is_some_and(|own| own.of(point).is_some());
+        let is_there = |point: Point| latency.is_some_and(|latency| latency.of(point).is_some());
         let first = || Point::ALL.iter().copied().find(|point| is_there(*point));
         if is_there(self.choices.point) {
             self.choices.point
@@ -73,7 +73,9 @@ impl Latency {
         let latency = scene.shown.sections.latency.as_ref();
         let mut html = String::new();
         let points = Point::ALL.iter().copied();
-        for point in points.filter(|point| latency.is_some_and(|own| own.of(*point).is_some())) {
+        for point in
+            points.filter(|point| latency.is_some_and(|latency| latency.of(*point).is_some()))
+        {
             let selected = if point == chosen { " selected" } else { "" };
             let _ = write!(
                 html,
@@ -186,7 +188,7 @@ impl View for Latency {
             Some((_, step)) => {
                 let when = timeline::clock(frame.step_begin_ms(step), heat.times.offset_ms, true);
                 let cost = cost.values.get(step).copied().flatten();
-                let cost = cost.map_or("not measured".to_owned(), |own| basis.text(own));
+                let cost = cost.map_or("not measured".to_owned(), |value| basis.text(value));
                 format!("{what} At {when}: {}; cost {cost}.", heat.step_text(step))
             }
         };

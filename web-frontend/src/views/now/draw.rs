@@ -212,7 +212,7 @@ fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
     if !faint {
         return color;
     }
-    let mix = |own: u8, ground: u8| ((u16::from(own) + 3 * u16::from(ground)) / 4) as u8;
+    let mix = |channel: u8, ground: u8| ((u16::from(channel) + 3 * u16::from(ground)) / 4) as u8;
     Rgb(
         mix(color.0, theme.surface.0),
         mix(color.1, theme.surface.1),

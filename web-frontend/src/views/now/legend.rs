@@ -100,7 +100,11 @@ pub fn entries(bars: &[Bar]) -> Vec<LegendEntry> {
 /// What the button says that folds the parts of a bar away that have no time; `None` if
 /// there is nothing to fold.
 pub fn zeros_text(bar: &Bar, are_shown: bool) -> Option<String> {
-    let zeros = bar.segments.iter().filter(|own| own.ratio == 0.0).count();
+    let zeros = bar
+        .segments
+        .iter()
+        .filter(|segment| segment.ratio == 0.0)
+        .count();
     let nothing = bar.basis.text(0.0);
     let text = if are_shown {
         format!("Hide {zeros} at {nothing}")

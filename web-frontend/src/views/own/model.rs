@@ -22,11 +22,11 @@ pub struct Figure {
 
 /// The figure; `None` if the cost is unknown.
 pub fn figure(info: &Info, snapshot: &Snapshot) -> Option<Figure> {
-    let own = snapshot.sections.own.as_ref()?;
+    let own_cost = snapshot.sections.own.as_ref()?;
     let limit = info.max_overhead_ratio;
-    let memory = format::megabytes(own.resident_bytes);
-    let Some(costliest) = own.costliest else {
-        let ns = own.user_ns.saturating_add(own.system_ns);
+    let memory = format::megabytes(own_cost.resident_bytes);
+    let Some(costliest) = own_cost.costliest else {
+        let ns = own_cost.user_ns.saturating_add(own_cost.system_ns);
         let share = format::percent(format::ratio(ns, snapshot.interval_ns));
         return Some(Figure {
             text: format!("netto itself: its process {share} % of one CPU, {memory} resident"),
@@ -56,10 +56,10 @@ fn plain_percent(ratio: f64) -> f64 {
 
 /// The parts as a table, and the sampling rates.
 pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
-    let Some(own) = &snapshot.sections.own else {
+    let Some(own_cost) = &snapshot.sections.own else {
         return String::new();
     };
-    let cpu = own.costliest.map(|costliest| costliest.cpu);
+    let cpu = own_cost.costliest.map(|costliest| costliest.cpu);
     let column = cpu.and_then(|cpu| snapshot.cpus.iter().position(|&other| other == cpu));
     let head = match (cpu, column) {
         (Some(cpu), Some(_)) => format!("% of CPU {cpu}"),
@@ -84,20 +84,27 @@ pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
         );
     };
     for part in OwnPart::ALL {
-        let Some(ns) = own.part_ns(part) else {
+        let Some(ns) = own_cost.part_ns(part) else {
             let by = "not known in this interval";
             row(part.slug(), part.label(), None, None, by, part.help());
             continue;
         };
         let of_cpu = column.and_then(|column| ns.get(column).copied());
-        let (by, total) = (method(info, part), own.part_total_ns(part));
+        let (by, total) = (method(info, part), own_cost.part_total_ns(part));
         row(part.slug(), part.label(), total, of_cpu, &by, part.help());
     }
-    let of_cpu = column.and_then(|column| own.cpu_taken_ns(column));
+    let of_cpu = column.and_then(|column| own_cost.cpu_taken_ns(column));
     let help = "Estimates of this interval; the figure above is the mean of ten seconds.";
-    row("all", "All parts", own.taken_total_ns(), of_cpu, "", help);
+    row(
+        "all",
+        "All parts",
+        own_cost.taken_total_ns(),
+        of_cpu,
+        "",
+        help,
+    );
     html.push_str("</tbody></table>");
-    if let Some(text) = sampled(info, own) {
+    if let Some(text) = sampled(info, own_cost) {
         let _ = write!(html, "<p>{}</p>", escape_html(&text));
     }
     html
@@ -128,8 +135,8 @@ fn method(info: &Info, part: OwnPart) -> String {
 }
 
 /// Number of sampled CPUs, and their rate; `None` if nothing is sampled.
-fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
-    let rates = own.sampling_hz.as_ref()?;
+fn sampled(info: &Info, own_cost: &OwnCost) -> Option<String> {
+    let rates = own_cost.sampling_hz.as_ref()?;
     let at_work = rates.iter().copied().filter(|&hz| hz > 0);
     let all = rates.len();
     let (Some(least), Some(most)) = (at_work.clone().min(), at_work.clone().max()) else {
@@ -163,12 +170,12 @@ mod tests {
     /// netto takes 0.42 % of CPU 1 over ten seconds; in this interval, 2 ms for samples.
     fn measured() -> Snapshot {
         let mut snapshot = fixture::snapshot(1);
-        let own = snapshot.sections.own.as_mut().unwrap();
-        own.taken_ns = vec![None; OwnPart::ALL.len()];
-        own.taken_ns[OwnPart::Softirqs as usize] = Some(vec![0, fixture::MS]);
-        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![0, 2 * fixture::MS]);
-        own.sampling_hz = Some(vec![0, 250]);
-        own.costliest = Some(CostliestCpu {
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.taken_ns = vec![None; OwnPart::ALL.len()];
+        own_cost.taken_ns[OwnPart::Softirqs as usize] = Some(vec![0, fixture::MS]);
+        own_cost.taken_ns[OwnPart::Sampler as usize] = Some(vec![0, 2 * fixture::MS]);
+        own_cost.sampling_hz = Some(vec![0, 250]);
+        own_cost.costliest = Some(CostliestCpu {
             cpu: 1,
             ratio: 0.0042,
         });
@@ -184,8 +191,8 @@ mod tests {
             "netto itself: 0.42 % of the costliest CPU (CPU 1), budget 1 %, 18.2 MB resident"
         );
         assert!(!line.is_loud);
-        let own = snapshot.sections.own.as_mut().unwrap();
-        own.costliest.as_mut().unwrap().ratio = 0.0131;
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.costliest.as_mut().unwrap().ratio = 0.0131;
         let line = figure(&info, &snapshot).unwrap();
         assert!(line.is_loud && line.text.contains("1.3 %"), "{line:?}");
         assert!(line.text.contains("above its budget of 1 %"), "{line:?}");
@@ -222,8 +229,8 @@ mod tests {
     #[test]
     fn where_all_cpus_are_left_alone_the_page_says_so() {
         let mut snapshot = measured();
-        let own = snapshot.sections.own.as_mut().unwrap();
-        own.sampling_hz = Some(vec![0, 0]);
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.sampling_hz = Some(vec![0, 0]);
         let html = parts_html(&fixture::info(), &snapshot);
         assert!(html.contains("None of 2 CPUs is sampled now"), "{html}");
     }

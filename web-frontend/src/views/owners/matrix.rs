@@ -39,25 +39,32 @@ pub struct Matrix {
 pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> Matrix {
     let owners = owners.largest(MOST_OWNERS);
     let place = 0..owners.owners.len() as u32;
-    let others = |own: &&Interruption| own.cause != own.payer && own.ns > 0;
+    let others = |interruption: &&Interruption| {
+        interruption.cause != interruption.payer && interruption.ns > 0
+    };
     let is_in = |of: fn(&Interruption) -> u32, at: u32| {
         let mut pairs = owners.taken.iter().filter(others);
         pairs.any(|taken| of(taken) == at)
     };
-    let causes = place.clone().filter(|at| is_in(|own| own.cause, *at));
+    let causes = place
+        .clone()
+        .filter(|at| is_in(|interruption| interruption.cause, *at));
     let causes: Vec<u32> = causes.collect();
-    let payers: Vec<u32> = place.filter(|at| is_in(|own| own.payer, *at)).collect();
+    let payers: Vec<u32> = place
+        .filter(|at| is_in(|interruption| interruption.payer, *at))
+        .collect();
     let network = index_of(info, HEADLINE).and_then(|row| snapshot.total_ns(row));
     let loses = |at: u32| owners.owners[at as usize].kind.loses();
     let pairs = owners.taken.iter().filter(others);
-    let lost = pairs.filter(|own| loses(own.payer));
-    let most = lost.map(|own| own.ns).max().unwrap_or(0);
+    let lost = pairs.filter(|interruption| loses(interruption.payer));
+    let most = lost.map(|interruption| interruption.ns).max().unwrap_or(0);
     let intervals = owners.intervals().taken;
     let amount = |ns| Amount::of_ns(snapshot, ns, network);
     let cell = |cause: u32, payer: u32| {
         let mut pairs = owners.taken.iter().zip(&intervals);
-        let found = pairs.find(|(own, _)| own.cause == cause && own.payer == payer);
-        let ns = found.map_or(0, |(own, _)| own.ns);
+        let found = pairs
+            .find(|(interruption, _)| interruption.cause == cause && interruption.payer == payer);
+        let ns = found.map_or(0, |(interruption, _)| interruption.ns);
         let level = if loses(payer) {
             model::level(ns, most)
         } else {

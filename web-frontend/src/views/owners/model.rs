@@ -127,7 +127,7 @@ pub fn key(owner: &Owner) -> String {
         OwnerKind::Kernel => "kernel".to_owned(),
     };
     let plain = |c: char| match c.to_ascii_lowercase() {
-        own if own.is_ascii_lowercase() || own.is_ascii_digit() => own,
+        letter if letter.is_ascii_lowercase() || letter.is_ascii_digit() => letter,
         _ => '_',
     };
     text.chars().map(plain).take(70).collect()
@@ -186,39 +186,40 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             intervals,
             pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
         })
-        .filter(|own| is_all || own.account.caused_ns > 0 || own.owner.kind.loses())
+        .filter(|ranked| is_all || ranked.account.caused_ns > 0 || ranked.owner.kind.loses())
         .collect();
     if !is_all {
         // Payers are not known by component.
-        let key = |own: &Ranked| {
+        let key = |ranked: &Ranked| {
             (
-                own.owner.kind == OwnerKind::Other,
-                Reverse(own.account.caused_ns),
+                ranked.owner.kind == OwnerKind::Other,
+                Reverse(ranked.account.caused_ns),
             )
         };
         sort_by(&mut ranked, |a, b| key(a).cmp(&key(b)));
     }
-    let has_pressure = is_all && ranked.iter().any(|own| own.pressure_ns.is_some());
+    let has_pressure = is_all && ranked.iter().any(|ranked| ranked.pressure_ns.is_some());
     let columns = columns(asked.basis, is_all, has_pressure);
     let of_the_time = |ns| fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0);
-    let has_time = |own: &Ranked| {
+    let has_time = |ranked: &Ranked| {
         if is_all {
-            own.account.weight_ns() > 0
+            ranked.account.weight_ns() > 0
         } else {
-            own.account.caused_ns > 0
+            ranked.account.caused_ns > 0
         }
     };
-    let zeros = ranked.iter().filter(|own| !has_time(own)).count();
+    let zeros = ranked.iter().filter(|ranked| !has_time(ranked)).count();
     let most = |of: fn(&Account) -> u64| {
-        let known = ranked.iter().filter(|own| own.owner.kind.loses());
-        known.map(|own| of(&own.account)).max().unwrap_or(0)
+        let known = ranked.iter().filter(|ranked| ranked.owner.kind.loses());
+        known.map(|ranked| of(&ranked.account)).max().unwrap_or(0)
     };
-    let most_caused = most(|own| own.caused_ns);
-    let most_taken = most(|own| own.made_others_pay_ns).max(most(|own| own.others_took_ns));
+    let most_caused = most(|account| account.caused_ns);
+    let most_taken =
+        most(|account| account.made_others_pay_ns).max(most(|account| account.others_took_ns));
     let mut lines = Vec::new();
-    for own in &ranked {
+    for entry in &ranked {
         // One line is as good as the button.
-        if zeros > 1 && !asked.shows_zeros && !has_time(own) {
+        if zeros > 1 && !asked.shows_zeros && !has_time(entry) {
             continue;
         }
         let Account {
@@ -227,7 +228,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             made_others_pay_ns,
             others_took_ns,
             stalled_ns,
-        } = own.account;
+        } = entry.account;
         let cell = |ns, most| Cell::new(text(ns), level(ns, most));
         let AccountIntervals {
             caused_interval_ns,
@@ -235,8 +236,8 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             made_others_pay_interval_ns,
             others_took_interval_ns,
             stalled_interval_ns,
-        } = own.intervals;
-        let loses = own.owner.kind.loses();
+        } = entry.intervals;
+        let loses = entry.owner.kind.loses();
         let mut cells = vec![
             cell(caused_ns, most_caused).within(caused_interval_ns.map(range)),
             cell(caused_ns - softirq_ns.min(caused_ns), 0),
@@ -256,22 +257,22 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             });
         }
         if has_pressure {
-            cells.push(own.pressure_ns.map_or_else(Cell::empty, |ns| {
+            cells.push(entry.pressure_ns.map_or_else(Cell::empty, |ns| {
                 Cell::new(of_the_time(ns), u8::from(ns > 0))
             }));
         }
-        let key = key(own.owner);
+        let key = key(entry.owner);
         let is_open = asked.open.contains(&key);
         lines.push(OwnerRow {
-            label: own.owner.label(),
-            help: help(own.owner),
+            label: entry.owner.label(),
+            help: help(entry.owner),
             depth: 0,
             is_open: (caused_ns > 0).then_some(is_open),
             cells,
             key: key.clone(),
         });
         if is_open {
-            let parts = parts(info, &owners, own.place, &key);
+            let parts = parts(info, &owners, entry.place, &key);
             lines.extend(parts.into_iter().map(|(mut line, ns, in_softirq)| {
                 line.cells = vec![Cell::empty(); columns.len()];
                 for (column, is_it) in [(0, true), (1, !in_softirq), (2, in_softirq)] {
@@ -282,7 +283,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
                 line
             }));
             // Which component they took is not known.
-            let flows = owners.flows_of(own.place).filter(|_| is_all);
+            let flows = owners.flows_of(entry.place).filter(|_| is_all);
             lines.extend(flows.enumerate().map(|(number, flow)| {
                 let mut cells = vec![Cell::empty(); columns.len()];
                 cells[0] = cell(flow.ns, 0);
@@ -381,11 +382,11 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow
     }
     sort_by(&mut events, |a, b| b.1.cmp(&a.1));
     let line = |component: usize, depth| {
-        let own = info.components.get(component);
+        let described = info.components.get(component);
         OwnerRow {
             key: format!("{key}-{component}"),
-            label: own.map_or_else(String::new, |own| own.label.clone()),
-            help: own.map_or_else(String::new, |own| own.help.clone()),
+            label: described.map_or_else(String::new, |described| described.label.clone()),
+            help: described.map_or_else(String::new, |described| described.help.clone()),
             depth,
             is_open: None,
             cells: Vec::new(),
@@ -452,14 +453,14 @@ pub fn found(owners: &Owners, component: usize) -> String {
     let event = event_of(component);
     let is_all = component::index_of(HEADLINE) == Some(event);
     let mut sum = OwnerBasis::default();
-    let of_it = |own: &&OwnerBasis| is_all || own.component as usize == event;
-    for own in owners.basis.iter().filter(of_it) {
-        sum.task_ns += own.task_ns;
-        sum.socket_ns += own.socket_ns;
-        sum.interface_ns += own.interface_ns;
-        sum.proportion_ns += own.proportion_ns;
-        sum.nothing_ns += own.nothing_ns;
-        sum.unknown_ns += own.unknown_ns;
+    let of_it = |basis: &&OwnerBasis| is_all || basis.component as usize == event;
+    for basis in owners.basis.iter().filter(of_it) {
+        sum.task_ns += basis.task_ns;
+        sum.socket_ns += basis.socket_ns;
+        sum.interface_ns += basis.interface_ns;
+        sum.proportion_ns += basis.proportion_ns;
+        sum.nothing_ns += basis.nothing_ns;
+        sum.unknown_ns += basis.unknown_ns;
     }
     let ways = [
         ("by the task that ran", sum.task_ns),

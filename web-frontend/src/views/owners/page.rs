@@ -148,21 +148,21 @@ impl Owners {
             event.is_some_and(|row| row.slug == HEADLINE || row.parent.as_deref() == Some(HEADLINE))
         };
         for row in tree(scene.info) {
-            let own = &scene.info.components[row.component];
-            if !own.availability.is_available() || !is_networking(row.component) {
+            let described = &scene.info.components[row.component];
+            if !described.availability.is_available() || !is_networking(row.component) {
                 continue;
             }
             let _ = write!(
                 html,
                 "<option value=\"{}\"{}>{}{}</option>",
-                escape_html(&own.slug),
+                escape_html(&described.slug),
                 if row.component == chosen {
                     " selected"
                 } else {
                     ""
                 },
                 "\u{2003}".repeat(row.depth),
-                escape_html(&own.label),
+                escape_html(&described.label),
             );
         }
         scene.dom.set_html("#owners-component", html)

@@ -24,13 +24,13 @@ impl Minute {
         if self.pieces.back().is_some_and(|(last, _)| *last > end_ns) {
             self.pieces.clear();
         }
-        if let Some(own) = &snapshot.sections.slowest {
+        if let Some(slowest) = &snapshot.sections.slowest {
             match self.pieces.back_mut() {
-                Some((end, piece)) if piece.measured_ns + own.measured_ns <= PIECE_NS => {
-                    piece.add(own, &Columns::folded());
+                Some((end, piece)) if piece.measured_ns + slowest.measured_ns <= PIECE_NS => {
+                    piece.add(slowest, &Columns::folded());
                     *end = end_ns;
                 }
-                _ => self.pieces.push_back((end_ns, own.clone())),
+                _ => self.pieces.push_back((end_ns, slowest.clone())),
             }
         }
         let begin_ns = end_ns.saturating_sub(MINUTE_NS);

@@ -69,8 +69,8 @@ impl View for OverTime {
     }
 
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
-        let own = self.charts.iter().find(|chart| chart.id == plot)?;
-        let (chart, size, _) = own.drawn.as_ref()?;
+        let found = self.charts.iter().find(|chart| chart.id == plot)?;
+        let (chart, size, _) = found.drawn.as_ref()?;
         Some(PlotArea::of(*size).ms_at(&chart.frame, x))
     }
 
@@ -80,7 +80,7 @@ impl View for OverTime {
     }
 
     fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {
-        let own = self.charts.iter().find(|chart| chart.id == what);
-        Ok(own.and_then(|own| own.file(scene, format)))
+        let chart = self.charts.iter().find(|chart| chart.id == what);
+        Ok(chart.and_then(|chart| chart.file(scene, format)))
     }
 }

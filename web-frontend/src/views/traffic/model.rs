@@ -151,7 +151,7 @@ pub(super) mod tests {
     fn cost_is_said_for_each_packet_and_what_is_unknown_is_a_dash() {
         let values: Vec<String> = figures(&measured())
             .into_iter()
-            .map(|own| own.value)
+            .map(|figure| figure.value)
             .collect();
         assert_eq!(
             values,

@@ -98,16 +98,20 @@ impl View for Traffic {
         } = *scene;
         dom.set_text("traffic-window", &format::window(shown.interval_ns))?;
         let figures = model::figures(shown).into_iter();
-        let figures =
-            figures.map(|own| format!("<div><dt>{}</dt><dd>{}</dd></div>", own.label, own.value));
+        let figures = figures.map(|figure| {
+            format!(
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                figure.label, figure.value
+            )
+        });
         dom.set_html("#traffic-figures", figures.collect())?;
-        let options = Ratio::ALL.into_iter().map(|own| {
-            let selected = if own == self.choices.ratio {
+        let options = Ratio::ALL.into_iter().map(|ratio| {
+            let selected = if ratio == self.choices.ratio {
                 " selected"
             } else {
                 ""
             };
-            let (slug, label) = (own.slug(), own.label());
+            let (slug, label) = (ratio.slug(), ratio.label());
             format!("<option value=\"{slug}\"{selected}>{label}</option>")
         });
         dom.set_html("#traffic-each", options.collect())?;

@@ -45,13 +45,17 @@ fn by_traffic(interfaces: &Interfaces) -> Vec<(String, [String; 2], InterfaceCou
         b.counts.packets().cmp(&a.counts.packets())
     });
     let rest = named.split_off(named.len().min(MOST_ROWS));
-    let row = |own: &Interface| {
-        let queues = if own.rx_queues == own.tx_queues {
-            own.rx_queues.to_string()
+    let row = |interface: &Interface| {
+        let queues = if interface.rx_queues == interface.tx_queues {
+            interface.rx_queues.to_string()
         } else {
-            format!("{} / {}", own.rx_queues, own.tx_queues)
+            format!("{} / {}", interface.rx_queues, interface.tx_queues)
         };
-        (own.name.clone(), [own.driver.clone(), queues], own.counts)
+        (
+            interface.name.clone(),
+            [interface.driver.clone(), queues],
+            interface.counts,
+        )
     };
     let mut rows: Vec<_> = named.into_iter().map(row).collect();
     let others = rest.len() as u64 + u64::from(interfaces.others);
@@ -154,8 +158,11 @@ fn places(drops: &Drops) -> Vec<(&str, &str, u64)> {
 /// Dropped packets by place and reason; or why they are unknown.
 pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
     let Some(drops) = &snapshot.sections.drops else {
-        let instrument = info.instruments.iter().find(|own| own.name == "drops");
-        return match instrument.map(|own| &own.availability) {
+        let instrument = info
+            .instruments
+            .iter()
+            .find(|instrument| instrument.name == "drops");
+        return match instrument.map(|instrument| &instrument.availability) {
             Some(Availability::Unavailable { reason }) => {
                 let reason = escape_html(reason);
                 format!("<p class=\"basis\">Dropped packets are not counted here: {reason}</p>")

@@ -99,7 +99,7 @@ impl Ratio {
 
     /// The one with this name.
     pub fn named(slug: &str) -> Option<Ratio> {
-        Ratio::ALL.into_iter().find(|own| own.slug() == slug)
+        Ratio::ALL.into_iter().find(|ratio| ratio.slug() == slug)
     }
 
     /// Its name for people.

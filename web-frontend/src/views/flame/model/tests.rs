@@ -25,7 +25,10 @@ fn stacks_that_begin_alike_are_joined_and_their_samples_added() {
     let tree = Tree::parse(STACKS);
     assert_eq!((tree.samples(), tree.unreadable), (100, 0));
     let action = &tree.nodes[at(&tree, &["rx_softirq", "net_rx_action"])];
-    assert_eq!((action.samples, action.own, action.depth), (60, 10, 2));
+    assert_eq!(
+        (action.samples, action.self_samples, action.depth),
+        (60, 10, 2)
+    );
     let poll = at(&tree, &["rx_softirq", "net_rx_action", "napi_poll"]);
     let called: Vec<&str> = tree.nodes[poll]
         .children
@@ -57,12 +60,12 @@ fn boxes_are_as_wide_as_their_samples_and_stand_below_their_callers() {
     let tree = Tree::parse(STACKS);
     let boxes = tree.boxes(0, 0.0);
     assert_eq!(boxes.len(), tree.nodes.len());
-    for own in &boxes {
-        let width = own.right - own.left;
-        assert!((width - tree.share(own.node)).abs() < 1e-9);
-        let parent = tree.nodes[own.node].parent;
+    for flame_box in &boxes {
+        let width = flame_box.right - flame_box.left;
+        assert!((width - tree.share(flame_box.node)).abs() < 1e-9);
+        let parent = tree.nodes[flame_box.node].parent;
         let above = boxes.iter().find(|b| b.node == parent).unwrap();
-        assert!(above.left <= own.left + 1e-9 && own.right <= above.right + 1e-9);
+        assert!(above.left <= flame_box.left + 1e-9 && flame_box.right <= above.right + 1e-9);
     }
     // Siblings do not overlap.
     for (a, b) in boxes.iter().flat_map(|a| boxes.iter().map(move |b| (a, b))) {
@@ -82,8 +85,11 @@ fn what_is_zoomed_into_is_as_wide_as_the_whole_and_so_are_its_callers() {
         .map(|b| b.depth)
         .collect();
     assert_eq!(callers, [0, 1, 2]);
-    let own = boxes.iter().find(|b| b.node == poll).unwrap();
-    assert_eq!((own.left, own.right, own.is_caller), (0.0, 1.0, false));
+    let poll_box = boxes.iter().find(|b| b.node == poll).unwrap();
+    assert_eq!(
+        (poll_box.left, poll_box.right, poll_box.is_caller),
+        (0.0, 1.0, false)
+    );
     assert!(
         boxes
             .iter()
