@@ -235,6 +235,6 @@ fn to_look_for_anomalies_allocates_nothing_while_none_begins() {
     let (mut host, mut detector) = (Host::new(3), Detector::default());
     host.pass(&mut detector, 240);
     let newest: Vec<Snapshot> = (0..40).map(|_| host.next_interval()).collect();
-    let all = counting::allocations(|| newest.iter().for_each(|own| detector.push(own)));
+    let all = counting::allocations(|| newest.iter().for_each(|snapshot| detector.push(snapshot)));
     assert_eq!(all, 0, "in {} intervals", newest.len());
 }

@@ -58,8 +58,8 @@ impl Test {
     #[allow(dead_code, reason = "those of the page are such")]
     pub fn to_trial_of_anybody(&'static self) -> Trial {
         Trial::ignorable_test(self.name, || {
-            self.run(self.missing_tool(), |own| {
-                super::repeat::run(own.name, own.body)
+            self.run(self.missing_tool(), |test| {
+                super::repeat::run(test.name, test.body)
             })
         })
     }
@@ -125,7 +125,7 @@ pub fn must_run() -> bool {
 
 /// The owner of `/proc/self` is the effective user of this process.
 fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
 /// Where in PATH, or among the administrator's programs, this one is.

@@ -26,15 +26,15 @@ pub struct Browser {
 
 /// The words before a command that put it into a process namespace of its own.
 fn namespace() -> Vec<&'static str> {
-    let own = [
+    let unshare = [
         "unshare",
         "--pid",
         "--fork",
         "--kill-child=KILL",
         "--mount-proc",
     ];
-    let mapped = [&own[..1], &["--user", "--map-root-user"], &own[1..]].concat();
-    [own.to_vec(), mapped, Vec::new()]
+    let mapped = [&unshare[..1], &["--user", "--map-root-user"], &unshare[1..]].concat();
+    [unshare.to_vec(), mapped, Vec::new()]
         .into_iter()
         .find(|words| match words.split_first() {
             None => true,

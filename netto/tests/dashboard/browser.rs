@@ -203,8 +203,8 @@ impl Browser {
              done((() => {{ {script} }})()))))"
         ))?;
         let mut place = [0.0; N];
-        for (at, own) in place.iter_mut().enumerate() {
-            *own = found[at].as_f64().context("no place")?;
+        for (at, coordinate) in place.iter_mut().enumerate() {
+            *coordinate = found[at].as_f64().context("no place")?;
         }
         Ok(place)
     }

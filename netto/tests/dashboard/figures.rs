@@ -141,7 +141,7 @@ fn compare(found: &Value, csv: &str) -> Result<()> {
         }
         sums = [sums[0] + shown[0], sums[1] + shown[1]];
         let title = format!("{name}_percent_of_host");
-        let Some(column) = head.split(',').position(|own| own == title) else {
+        let Some(column) = head.split(',').position(|heading| heading == title) else {
             ensure!(name.starts_with("Other ("), "{name} is not in {head}");
             continue;
         };

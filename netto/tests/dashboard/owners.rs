@@ -37,7 +37,7 @@ fn owners() -> Result<()> {
         let caused = owner["caused"].as_array().context("no components")?;
         let caused: u64 = caused
             .iter()
-            .filter_map(|own| own["total_ns"].as_u64())
+            .filter_map(|component| component["total_ns"].as_u64())
             .sum();
         let paid = taken
             .iter()

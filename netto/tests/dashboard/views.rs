@@ -98,10 +98,13 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
         ensure!(page["parts"]["all"].is_array(), "no parts yet");
         Ok((page, snapshot))
     })?;
-    let own = &snapshot["own"];
+    let own_cost = &snapshot["own"];
     let figure = page["figure"].as_str().context("no figure")?;
-    let cpu = own["costliest"]["cpu"].as_u64().context("no CPU")?;
-    let percent = own["costliest"]["ratio"].as_f64().context("no ratio")? * 100.0;
+    let cpu = own_cost["costliest"]["cpu"].as_u64().context("no CPU")?;
+    let percent = own_cost["costliest"]["ratio"]
+        .as_f64()
+        .context("no ratio")?
+        * 100.0;
     let said = format!(" % of the costliest CPU (CPU {cpu}), budget 1 %, ");
     let shown = figure.split_once(&said).map(|(before, _)| before);
     let shown = shown.and_then(|text| text.strip_prefix("netto itself: "));
@@ -111,7 +114,7 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
     ensure!(parts.len() == OwnPart::ALL.len() + 1, "{parts:?}");
     let interval_ns = snapshot["interval_ns"].as_f64().context("no interval")?;
     for (slug, cells) in parts.iter().filter(|(slug, _)| *slug != "all") {
-        let part = &own["parts"][slug];
+        let part = &own_cost["parts"][slug];
         let shown = |at: usize| cells[at].as_str().unwrap_or_default().replace('<', "");
         let shown = |at: usize| shown(at).parse::<f64>().with_context(|| format!("{cells}"));
         for (at, ns, of_ns) in [

@@ -29,7 +29,10 @@ tests! {
 }
 
 fn availability<'a>(info: &'a Info, name: &str) -> Option<&'a Availability> {
-    let found = info.instruments.iter().find(|own| own.name == name);
+    let found = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == name);
     found.map(|instrument| &instrument.availability)
 }
 
@@ -44,7 +47,10 @@ fn a_feature_is_measured_exported_asked_and_shown_and_one_that_fails_is_off() ->
     let mut daemon = serve(with()?, &[&QUICK[..], &pushing].concat())?;
     let pushed = pushed(&receiver)?;
     for name in ["netto.raised.softirqs", "netto.raised.softirq.gap"] {
-        ensure!(pushed.iter().any(|own| own == name), "{name} in {pushed:?}");
+        ensure!(
+            pushed.iter().any(|metric| metric == name),
+            "{name} in {pushed:?}"
+        );
     }
 
     wait_for(&daemon, 4)?;
@@ -101,7 +107,7 @@ fn pushed(receiver: &TcpListener) -> Result<Vec<String>> {
         let count = stream.read(&mut chunk)?;
         ensure!(count > 0, "a push that ends early");
         received.extend_from_slice(&chunk[..count]);
-        let Some(end) = received.windows(4).position(|own| own == b"\r\n\r\n") else {
+        let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else {
             continue;
         };
         let head = String::from_utf8_lossy(&received[..end]).to_lowercase();
@@ -118,7 +124,9 @@ fn pushed(receiver: &TcpListener) -> Result<Vec<String>> {
     let request = ExportMetricsServiceRequest::decode(&plain[..])?;
     let scopes = request.resource_metrics.into_iter();
     let scopes = scopes.flat_map(|resource| resource.scope_metrics);
-    let names = scopes.flat_map(|scope| scope.metrics).map(|own| own.name);
+    let names = scopes
+        .flat_map(|scope| scope.metrics)
+        .map(|metric| metric.name);
     Ok(names.collect())
 }
 

@@ -26,8 +26,8 @@ use trial::Test;
 fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == with::NETTO) {
-        let own = [netto_ticks::FEATURE, faulty::FEATURE];
-        let features = [&own, netto::features::FEATURES].concat();
+        let for_tests = [netto_ticks::FEATURE, faulty::FEATURE];
+        let features = [&for_tests, netto::features::FEATURES].concat();
         return Ok(netto::main(features.leak(), &words));
     }
     let mut arguments = Arguments::from_args();

@@ -38,7 +38,7 @@ fn page(browser: &Browser, at: SocketAddr, fragment: &str) -> Result<serde_json:
 fn shows(page: &serde_json::Value, view: &str) -> bool {
     page["shown"]
         .as_array()
-        .is_some_and(|shown| shown.iter().any(|own| own == view))
+        .is_some_and(|shown| shown.iter().any(|name| name == view))
 }
 
 fn its_view_is_on_the_page_where_its_section_is_and_nowhere_else() -> Result<()> {

@@ -284,8 +284,12 @@ fn a_table_by_itself_is_the_same_as_among_all() {
     for file in files {
         let name = file.file_stem().and_then(|name| name.to_str());
         let name = name.expect("a name");
-        let own = said(&[&report[..], &["--table", name]].concat());
-        assert_eq!(own, std::fs::read_to_string(&file).expect("text"), "{name}");
+        let printed = said(&[&report[..], &["--table", name]].concat());
+        assert_eq!(
+            printed,
+            std::fs::read_to_string(&file).expect("text"),
+            "{name}"
+        );
     }
 }
 

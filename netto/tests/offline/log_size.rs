@@ -93,7 +93,8 @@ fn a_frame_of_128_cpus_is_at_most_26_kilobytes_and_100_with_all_sections() {
     ] {
         let mut source = source_without(128, 1, without);
         let snapshots = (0..60).map(|_| source.next_snapshot().expect("a snapshot"));
-        let bytes = snapshots.map(|own| codec::encode_snapshot(&own).expect("encoded").len());
+        let bytes =
+            snapshots.map(|snapshot| codec::encode_snapshot(&snapshot).expect("encoded").len());
         let largest = bytes.max();
         println!("{largest:?} bytes a frame without {without:?}");
         assert!(largest <= Some(most), "{largest:?} bytes");
@@ -105,7 +106,9 @@ fn the_same_settings_make_the_same_values() {
     let some = |seed| {
         let mut source = source(4, seed);
         let snapshots = (0..3).map(|_| source.next_snapshot().expect("a snapshot"));
-        snapshots.map(|own| own.sections).collect::<Vec<_>>()
+        snapshots
+            .map(|snapshot| snapshot.sections)
+            .collect::<Vec<_>>()
     };
     assert_eq!(some(1), some(1));
     assert_ne!(some(1), some(2));

@@ -12,11 +12,11 @@ use crate::files::{BEGIN_UNIX_NS, full_log, log, netto, report, said, snapshots,
 fn unusual() -> (tempfile::TempDir, PathBuf) {
     let (mut info, mut all) = snapshots(4, 80);
     info.hostname = "evil\u{1b}[2J".to_owned();
-    for own in &mut all {
-        match own.sequence {
+    for snapshot in &mut all {
+        match snapshot.sequence {
             // 0.4 s of each half a second.
-            ..=40 => fixture::busy(own, "busy_poll_spin", 1, 0.04),
-            _ => own.time_unix_ns += 100_000_000_000,
+            ..=40 => fixture::busy(snapshot, "busy_poll_spin", 1, 0.04),
+            _ => snapshot.time_unix_ns += 100_000_000_000,
         }
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -46,7 +46,10 @@ fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report()
         serde_json::from_str(&said(&["advise", text(&path), "--json"])).expect("JSON");
     assert_eq!(json["advice"], report(&path, &[])["advice"]);
     let rules = json["advice"].as_array().expect("a list");
-    assert!(rules.iter().any(|own| own["rule"] == "spinning"), "{json}");
+    assert!(
+        rules.iter().any(|advice| advice["rule"] == "spinning"),
+        "{json}"
+    );
     let begin = BEGIN_UNIX_NS as f64 / 1e9;
     assert_eq!(json["begin_unix_seconds"], begin);
     assert_eq!(json["end_unix_seconds"], begin + 140.0);

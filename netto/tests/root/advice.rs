@@ -41,21 +41,21 @@ pub fn advice(daemon: &Daemon) -> Result<Value> {
 /// The rule's item of a list, if it is in it.
 fn of_rule<'a>(said: &'a Value, list: &str, rule: &str) -> Result<Option<&'a Value>> {
     let all = said[list].as_array().context("no list")?;
-    Ok(all.iter().find(|own| own["rule"] == rule))
+    Ok(all.iter().find(|entry| entry["rule"] == rule))
 }
 
 /// What a rule says now; an error if it does not hold.
 pub fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
     let said = advice(daemon)?;
-    let own = of_rule(&said, "advice", rule)?.cloned();
-    own.with_context(|| format!("{rule} does not hold: {said}"))
+    let entry = of_rule(&said, "advice", rule)?.cloned();
+    entry.with_context(|| format!("{rule} does not hold: {said}"))
 }
 
 /// An error while a rule lacks a figure.
 pub fn judged(daemon: &Daemon, rule: &str) -> Result<()> {
     let said = advice(daemon)?;
     match of_rule(&said, "unjudged", rule)? {
-        Some(own) => bail!("it is not judged: {own}"),
+        Some(entry) => bail!("it is not judged: {entry}"),
         None => Ok(()),
     }
 }
@@ -63,7 +63,7 @@ pub fn judged(daemon: &Daemon, rule: &str) -> Result<()> {
 /// An error while a rule holds, and if the daemon does not answer.
 pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
     match of_rule(&advice(daemon)?, "advice", rule)? {
-        Some(own) => bail!("it holds: {own}"),
+        Some(entry) => bail!("it holds: {entry}"),
         None => Ok(()),
     }
 }
@@ -82,9 +82,9 @@ pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
         let said = advice(daemon)?;
         // Probes do not count all of the first intervals.
         if daemon.sequence()? >= SETTLED
-            && let Some(own) = of_rule(&said, "unjudged", rule)?
+            && let Some(entry) = of_rule(&said, "unjudged", rule)?
         {
-            return Ok(Err(own.to_string()));
+            return Ok(Err(entry.to_string()));
         }
         given(daemon, rule).map(Ok)
     })?;
@@ -95,9 +95,11 @@ pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
 
 /// An agent of the host's own namespace.
 pub fn agent_here(words: &[&str]) -> Result<Owned> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
-    let own = own.to_str().context("this test binary has no UTF-8 path")?;
-    let mut command = child::mortal(own);
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = binary
+        .to_str()
+        .context("this test binary has no UTF-8 path")?;
+    let mut command = child::mortal(binary);
     let mut agent = Owned::start(command.arg("agent").args(words))?;
     agent.wait_for_line("ready")?;
     Ok(agent)
@@ -107,9 +109,11 @@ pub fn agent_here(words: &[&str]) -> Result<Owned> {
 pub fn idle_cpus(line: &str) -> Result<f64> {
     let read = || -> Result<[u64; 2]> {
         let text = std::fs::read_to_string("/proc/stat")?;
-        let mut lines = text.lines().filter_map(|own| own.split_once(' '));
+        let mut lines = text
+            .lines()
+            .filter_map(|text_line| text_line.split_once(' '));
         let (_, values) = lines
-            .find(|own| own.0 == line)
+            .find(|entry| entry.0 == line)
             .context("no such line in /proc/stat")?;
         let values: Vec<u64> = values
             .split_whitespace()
@@ -158,8 +162,8 @@ pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> 
     let device = &wire.device;
     // How the device is set up is known after the first reading.
     let told = child::eventually(|| {
-        let own = given(&daemon, "rx-on-one-cpu")?;
-        let evidence = own["evidence"].as_str().context("no evidence")?;
+        let entry = given(&daemon, "rx-on-one-cpu")?;
+        let evidence = entry["evidence"].as_str().context("no evidence")?;
         let expected =
             format!("; {device} has one receive queue, no interrupts of its own and no RPS");
         ensure!(evidence.ends_with(&expected), "{evidence}");
@@ -167,7 +171,7 @@ pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> 
             evidence.starts_with(&format!("CPU {FULL} spends ")),
             "{evidence}"
         );
-        Ok(own)
+        Ok(entry)
     })?;
     println!("\n{told:#}");
     let full = format!("cpu{FULL}");

@@ -108,14 +108,14 @@ fn own_clock(slug: &str, agent: &[&str]) -> Result<()> {
     let mut sampler = Followed::start_with(&["--method", "sampling"])?;
     let from = SystemTime::now();
     std::thread::sleep(SETTLE);
-    let own = traffic::agent_to_end(&namespace, agent)?;
+    let printed = traffic::agent_to_end(&namespace, agent)?;
     std::thread::sleep(SETTLE);
     let sampled = Shares(
         &sampler.info.clone(),
         sampler.between(from, SystemTime::now())?,
     );
     let capacity_ns = sampled.1.capacity_ns() as f64;
-    let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
+    let own_ns: f64 = printed.trim().parse().with_context(|| printed.clone())?;
     let sampled_ns = sampled.of(slug)? * capacity_ns;
     let half_ns = sampled.half_width(slug)? * capacity_ns;
     println!(

@@ -141,8 +141,8 @@ fn below_the_switch() -> Result<()> {
     let mut counter = Allocations::attach()?;
     let switch = code_of(followed.pid(), "netto_switch")?;
     let allocates = code_of(std::process::id(), ALLOCATES)?;
-    let own = allocates.first().context("no code")?.clone();
-    let ranges: Vec<_> = std::iter::once(own).chain(switch).collect();
+    let own_code = allocates.first().context("no code")?.clone();
+    let ranges: Vec<_> = std::iter::once(own_code).chain(switch).collect();
     let received = followed.entries("rx_syscall")?;
     let crowd = Crowd::gather()?;
     counter.watch(&ranges, std::process::id());

@@ -69,9 +69,9 @@ impl<'a> Inside<'a> {
         command.args(["run", "--port", &port, "--user-period", &period]);
         command.args(options);
         let netto = Owned::start(&mut command)?;
-        let own = Inside { at, _netto: netto };
-        child::eventually(|| own.get("/readyz").map(drop))?;
-        Ok(own)
+        let inside = Inside { at, _netto: netto };
+        child::eventually(|| inside.get("/readyz").map(drop))?;
+        Ok(inside)
     }
 
     /// Asks it, from a thread that is in its namespace.
@@ -92,7 +92,7 @@ impl<'a> Inside<'a> {
             let unjudged = answer["unjudged"].as_array().context("no list")?;
             let lacks = of
                 .iter()
-                .find(|own| unjudged.iter().any(|not| not == **own));
+                .find(|wanted| unjudged.iter().any(|not| not == **wanted));
             ensure!(lacks.is_none(), "{lacks:?}: {answer}");
             Ok(())
         })
@@ -102,8 +102,8 @@ impl<'a> Inside<'a> {
     fn told(&self, metric: &str) -> Result<Vec<Value>> {
         let answer = self.get("/api/v1/anomalies")?.json()?;
         let all = answer["anomalies"].as_array().context("no list")?;
-        let own = all.iter().filter(|own| own["metric"] == metric);
-        Ok(own.cloned().collect())
+        let of_metric = all.iter().filter(|anomaly| anomaly["metric"] == metric);
+        Ok(of_metric.cloned().collect())
     }
 
     /// Makes trouble for a while, and mends it.
@@ -116,11 +116,14 @@ impl<'a> Inside<'a> {
         let mended = now()?;
         let one = child::eventually(|| {
             let told = self.told(metric)?;
-            let [own] = &told[..] else {
+            let [anomaly] = &told[..] else {
                 return Err(anyhow!("{metric}: {told:?}"));
             };
-            ensure!(own.get("end_unix_seconds").is_some(), "it lasts: {own}");
-            Ok(own.clone())
+            ensure!(
+                anomaly.get("end_unix_seconds").is_some(),
+                "it lasts: {anomaly}"
+            );
+            Ok(anomaly.clone())
         })?;
         println!("\n{one:#}");
         let number = |name: &str| one[name].as_f64().context("no number");
@@ -291,15 +294,15 @@ struct Given {
 
 impl Given {
     fn look(&mut self, netto: &Inside<'_>, at: f64) -> Result<()> {
-        for own in measure::parse(&netto.get("/metrics")?.body)? {
-            if own.name != "netto_advice_active" {
+        for sample in measure::parse(&netto.get("/metrics")?.body)? {
+            if sample.name != "netto_advice_active" {
                 continue;
             }
-            let rule = own.label("rule").to_owned();
-            let before = self.active.insert(rule.clone(), own.value);
-            if before.unwrap_or(0.0) != own.value {
-                println!("{at:.0} s: {rule} {}", own.value);
-                self.changes.push((at, rule, own.value > 0.0));
+            let rule = sample.label("rule").to_owned();
+            let before = self.active.insert(rule.clone(), sample.value);
+            if before.unwrap_or(0.0) != sample.value {
+                println!("{at:.0} s: {rule} {}", sample.value);
+                self.changes.push((at, rule, sample.value > 0.0));
             }
         }
         Ok(())
@@ -307,7 +310,7 @@ impl Given {
 
     /// The rule that began most often, and how often.
     fn most_begun(&self) -> Option<(&str, usize)> {
-        let begins = self.changes.iter().filter(|own| own.2);
+        let begins = self.changes.iter().filter(|change| change.2);
         let mut counts = BTreeMap::new();
         for (_, rule, _) in begins {
             *counts.entry(&**rule).or_default() += 1;
@@ -344,10 +347,10 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
         // The newest 64 are kept.
         let answer = netto.get("/api/v1/anomalies")?.json()?;
         let all = answer["anomalies"].as_array().context("no list")?;
-        for own in all {
-            if told.iter().all(|before| before["id"] != own["id"]) {
-                println!("{:.0} s: {own}", begun.elapsed().as_secs_f64());
-                told.push(own.clone());
+        for anomaly in all {
+            if told.iter().all(|before| before["id"] != anomaly["id"]) {
+                println!("{:.0} s: {anomaly}", begun.elapsed().as_secs_f64());
+                told.push(anomaly.clone());
             }
         }
         changes += 1;

@@ -60,8 +60,8 @@ fn until(clients: &Clients, what: &str, is_so: impl Fn(f64) -> bool) -> Result<(
 
 fn both_are_weighed(scene: &Scene, asks: &str) -> Result<()> {
     child::eventually(|| {
-        for own in &scene.replicas {
-            let told = own.told(asks)?;
+        for replica in &scene.replicas {
+            let told = replica.told(asks)?;
             ensure!(told.trim_end().ends_with('%'), "it tells {told:?}");
         }
         Ok(())
@@ -77,8 +77,8 @@ fn traffic_goes_to_the_better_replica_and_comes_back() -> Result<()> {
     until(&clients, "both disks alike", |share| share > 0.3)?;
     scene.replicas[1].limit.set(SLOW)?;
     until(&clients, "one disk slow", |share| share < 0.15)?;
-    for (own, name) in scene.replicas.iter().zip(["a", "b"]) {
-        println!("{name} tells {}", own.told("reads")?.trim_end());
+    for (replica, name) in scene.replicas.iter().zip(["a", "b"]) {
+        println!("{name} tells {}", replica.told("reads")?.trim_end());
     }
     scene.replicas[1].limit.set(0)?;
     until(&clients, "both disks alike again", |share| share > 0.3)
@@ -114,7 +114,7 @@ fn table(rows: impl IntoIterator<Item = Row>) -> Result<()> {
             let clients = scene.clients(row.reads_percent)?;
             line += &format!(" {} |", measured(&clients)?);
             if let Some(asks) = asks {
-                let told = scene.replicas.iter().map(|own| own.told(asks));
+                let told = scene.replicas.iter().map(|replica| replica.told(asks));
                 eprintln!("{balance} {asks}: {:?}", told.collect::<Vec<_>>());
             }
         }
@@ -130,10 +130,10 @@ fn measured(clients: &Clients) -> Result<String> {
     std::thread::sleep(MEASURED);
     let all = clients.halves();
     let all = &all[before..];
-    let sum = |at: usize| all.iter().map(|own| own.answers[at]).sum::<u64>() as f64;
+    let sum = |at: usize| all.iter().map(|half| half.answers[at]).sum::<u64>() as f64;
     let (a, b) = (sum(0), sum(1));
     let seconds = all.len() as f64 / 2.0;
-    let waits = all.iter().map(|own| own.p95_us as f64).sum::<f64>() / all.len() as f64;
+    let waits = all.iter().map(|half| half.p95_us as f64).sum::<f64>() / all.len() as f64;
     ensure!(a + b > 0.0, "nobody answers");
     Ok(format!(
         "{:.0}, {:.1} ms, {:.0} %",

@@ -101,9 +101,9 @@ fn drops_are_estimated() -> Result<()> {
     followed.find(
         |last| format!("{:?}", last.sections.drops),
         |snapshot| {
-            let is_window = is_estimated(snapshot)?.is_some_and(|own| own.counted_ns > 0);
+            let is_window = is_estimated(snapshot)?.is_some_and(|estimate| estimate.counted_ns > 0);
             let drops = snapshot.sections.drops.as_ref();
-            windows += usize::from(is_window && drops.is_some_and(|own| own.total() > 0));
+            windows += usize::from(is_window && drops.is_some_and(|counts| counts.total() > 0));
             Ok((windows == 3).then_some(()))
         },
     )?;
@@ -132,8 +132,8 @@ fn start_is_free() -> Result<()> {
     let mut followed = Followed::from_first_interval(&["--user-period", "500"])?;
     let first = followed.next()?;
     let in_all = cpu_seconds(&followed.daemon().process)?;
-    let own = first.sections.own.as_ref().context("no own cost")?;
-    let of_interval = Duration::from_nanos(own.user_ns + own.system_ns).as_secs_f64();
+    let own_cost = first.sections.own.as_ref().context("no own cost")?;
+    let of_interval = Duration::from_nanos(own_cost.user_ns + own_cost.system_ns).as_secs_f64();
     println!("\n{of_interval:.3} s of the first interval, {in_all:.2} s in all");
     ensure!(of_interval < in_all / 2.0);
     Ok(())
@@ -176,8 +176,8 @@ fn idle_cpus_are_left_alone() -> Result<()> {
 }
 
 fn rates(snapshot: &Snapshot) -> Result<Vec<u64>> {
-    let own = snapshot.sections.own.as_ref().context("no own cost")?;
-    own.sampling_hz.clone().context("no rates")
+    let own_cost = snapshot.sections.own.as_ref().context("no own cost")?;
+    own_cost.sampling_hz.clone().context("no rates")
 }
 
 fn rates_become(followed: &mut Followed, is_so: impl Fn(&[u64]) -> bool) -> Result<()> {

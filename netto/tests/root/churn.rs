@@ -88,8 +88,10 @@ fn come_and_go(groups: u32, within: Duration) -> Result<()> {
 }
 
 fn resident_bytes(snapshot: &Snapshot) -> Result<u64> {
-    let own = snapshot.sections.own.as_ref();
-    Ok(own.context("no section of netto itself")?.resident_bytes)
+    let own_cost = snapshot.sections.own.as_ref();
+    Ok(own_cost
+        .context("no section of netto itself")?
+        .resident_bytes)
 }
 
 fn is_of_group(owner: &Owner) -> bool {
@@ -111,11 +113,11 @@ fn identity(owner: &Owner) -> Identity {
 }
 
 fn start_hosts(folder: &Group, groups: u32, within: Duration) -> Result<Vec<Owned>> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
     let place = folder.folder().to_str().context("no UTF-8 path")?;
     let pause_ns = (within / groups).as_nanos().to_string();
     let start = |host: u32| {
-        let mut inner = Command::new(&own);
+        let mut inner = Command::new(&binary);
         inner.args(["agent", "host-groups", place]);
         inner.args([(host * groups).to_string(), groups.to_string()]);
         inner.arg(&pause_ns);
@@ -204,7 +206,7 @@ impl Guests {
 /// Makes a group for each number, lets processes run in it, says who they were, and removes it:
 /// each so long after the one before, or as soon as it can.
 pub fn host(folder: &Path, numbers: Range<u32>, pause: Duration) -> Result<()> {
-    let own = std::env::current_exe()?;
+    let binary = std::env::current_exe()?;
     let home = folder.join("cgroup.procs");
     let begun = Instant::now();
     for (turn, number) in (0..).zip(numbers) {
@@ -215,7 +217,7 @@ pub fn host(folder: &Path, numbers: Range<u32>, pause: Duration) -> Result<()> {
         let id = fs::metadata(&group)?.ino();
         fs::write(group.join("cgroup.procs"), "0")?;
         let guest = |_| {
-            Command::new(&own)
+            Command::new(&binary)
                 .args(["agent", "be-guest", &name])
                 .spawn()
         };

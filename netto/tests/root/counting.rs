@@ -153,14 +153,14 @@ impl Comparison {
     /// Notes the sum of all these; if it is wrong, also the count of each alone.
     pub fn expect_all(&mut self, daemon: &mut Followed, slug: &str, acts: &Acts) -> Result<()> {
         let acts = &acts.0;
-        let expected = acts.iter().map(|own| own.entries).sum();
-        let found = daemon.entries_in(slug, || acts.iter().try_for_each(|own| (own.act)()))?;
-        let names: Vec<&str> = acts.iter().map(|own| own.what.as_str()).collect();
+        let expected = acts.iter().map(|group| group.entries).sum();
+        let found = daemon.entries_in(slug, || acts.iter().try_for_each(|group| (group.act)()))?;
+        let names: Vec<&str> = acts.iter().map(|group| group.what.as_str()).collect();
         self.expect(names.join(", "), expected, found);
         if found != expected {
-            for own in acts {
-                let found = daemon.entries_in(slug, &own.act)?;
-                self.expect(own.what.clone(), own.entries, found);
+            for group in acts {
+                let found = daemon.entries_in(slug, &group.act)?;
+                self.expect(group.what.clone(), group.entries, found);
             }
         }
         Ok(())

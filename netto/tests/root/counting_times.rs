@@ -110,12 +110,12 @@ pub fn large_copies(daemon: &mut Followed) -> Result<()> {
 fn difference_of_clocks(daemon: &mut Followed, namespace: &Namespace) -> Result<f64> {
     daemon.catch_up()?;
     let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
-    let own = agent_to_end(
+    let printed = agent_to_end(
         namespace,
         &["udp-copy", "10.78.0.2:9", &COPIES.to_string(), "1"],
     )?;
     daemon.catch_up()?;
-    let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
+    let own_ns: f64 = printed.trim().parse().with_context(|| printed.clone())?;
     let time_ns = (daemon.time_ns("tx_syscall")? - time_ns) as f64;
     let sends = daemon.entries("tx_syscall")? - sends;
     let difference = (time_ns - own_ns) / own_ns;

@@ -226,7 +226,7 @@ fn owners_detached() -> Result<()> {
         let notes = followed.daemon().info()?.notes;
         let note = format!("at the root control group {} times", taken.len());
         ensure!(
-            notes.iter().any(|own| own.contains(&note)),
+            notes.iter().any(|known| known.contains(&note)),
             "no note {note:?}: {notes:?}"
         );
         Ok(())
@@ -408,7 +408,7 @@ fn sleeps(daemon: &mut Daemon) -> Result<()> {
     let tests = fs::read_to_string(power.join("pm_test")).unwrap_or_default();
     let Some(state) = ["mem", "freeze"]
         .into_iter()
-        .find(|own| states.split_whitespace().any(|one| one == *own))
+        .find(|state| states.split_whitespace().any(|one| one == *state))
     else {
         bail!(NotOnThisKernel(format!("it cannot sleep: {states:?}")));
     };

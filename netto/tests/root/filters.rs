@@ -47,14 +47,14 @@ fn prerouting_rules_are_nf_prerouting() -> Result<()> {
         rules()
     ))?;
     let daemon = Daemon::start(&[])?;
-    for (to, own, other) in [
+    for (to, expected, other) in [
         (network.right_v4, "nf_prerouting_v4", "nf_prerouting_v6"),
         (network.right_v6, "nf_prerouting_v6", "nf_prerouting_v4"),
     ] {
         let _traffic = traffic::udp(&network.left, &network.right, to)?;
         let cost = daemon.measure()?;
-        cost.dominates(own)?;
-        cost.is_present(own, MOST)?;
+        cost.dominates(expected)?;
+        cost.is_present(expected, MOST)?;
         cost.is_absent(other, 0.02)?;
         cost.is_absent("nf_ingress", 0.02)?;
     }

@@ -97,8 +97,8 @@ fn a_thousand(per_cpu: &str) -> Result<()> {
     let begun = Instant::now();
     std::thread::sleep(WATCHED / 2);
     let now = || -> Result<[f64; 2]> {
-        let samples = server.own("prometheus_tsdb_head_samples_appended_total")?;
-        Ok([samples, server.own("process_cpu_seconds_total")?])
+        let samples = server.own_metric("prometheus_tsdb_head_samples_appended_total")?;
+        Ok([samples, server.own_metric("process_cpu_seconds_total")?])
     };
     let ([samples, cpu], half) = (now()?, Instant::now());
     std::thread::sleep(WATCHED / 2);
@@ -109,7 +109,7 @@ fn a_thousand(per_cpu: &str) -> Result<()> {
     let scraped = server.value("sum(scrape_samples_scraped)")? / f64::from(HOSTS);
     println!("--prometheus-per-cpu {per_cpu}: {scraped:.0} series a host");
     println!("after {:.0} s:", begun.elapsed().as_secs_f64());
-    let series = server.own("prometheus_tsdb_head_series")?;
+    let series = server.own_metric("prometheus_tsdb_head_series")?;
     let per_second = (samples_later - samples) / seconds;
     let cpus = (cpu_later - cpu) / seconds;
     println!(

@@ -45,8 +45,8 @@ fn record(log: &Path) -> Result<u64> {
     let wire = Wire::new()?;
     // Neighbours that look for each other would be traffic in the pauses.
     wire.inside.sysctl("net/ipv6/conf/lan/disable_ipv6", "1")?;
-    let own = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", wire.device);
-    std::fs::write(own, "1")?;
+    let switch = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", wire.device);
+    std::fs::write(switch, "1")?;
     let daemon = logged(log, &["--flows", &wire.device])?;
     let cpu = (cpus::count()? - 1).to_string();
     let senders = PORTS.map(|port| {

@@ -49,9 +49,11 @@ pub fn dear_sink(at: SocketAddr) -> Result<UdpSocket> {
 
 /// An agent on a CPU, by itself in no group.
 fn agent(cpu: u32, words: &[&str]) -> Result<child::Owned> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
-    let own = own.to_str().context("this test binary has no UTF-8 path")?;
-    let mut command = child::mortal(own);
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = binary
+        .to_str()
+        .context("this test binary has no UTF-8 path")?;
+    let mut command = child::mortal(binary);
     command.args(["agent", "on", &cpu.to_string()]).args(words);
     let mut agent = child::Owned::start(&mut command)?;
     agent.wait_for_line("ready")?;
@@ -61,8 +63,17 @@ fn agent(cpu: u32, words: &[&str]) -> Result<child::Owned> {
 fn conversation(answer: &Value, port: u16) -> Result<Value> {
     let all = answer["conversations"].as_array().into_iter().flatten();
     let has_port = |end: &Value| end["port"] == port;
-    let mut own = all.filter(|own| own["ends"].as_array().into_iter().flatten().any(has_port));
-    own.next().cloned().context("no conversation of this port")
+    let mut found = all.filter(|conversation| {
+        conversation["ends"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(has_port)
+    });
+    found
+        .next()
+        .cloned()
+        .context("no conversation of this port")
 }
 
 fn dear() -> Result<()> {
@@ -81,8 +92,8 @@ fn dear() -> Result<()> {
     ];
     let found = child::eventually(|| {
         let answer = answer(&daemon)?;
-        let own = conversation(&answer, ports[0])?;
-        ensure!(number(&own, "sampled_cpu_ns")? >= ENOUGH_NS, "{own}");
+        let dear = conversation(&answer, ports[0])?;
+        ensure!(number(&dear, "sampled_cpu_ns")? >= ENOUGH_NS, "{dear}");
         Ok(answer)
     })?;
     sums_hold(&found)?;
@@ -90,26 +101,30 @@ fn dear() -> Result<()> {
         conversation(&found, ports[0])?,
         conversation(&found, ports[1])?,
     ];
-    let of_packet = |own: &Value| -> Result<f64> {
-        let packets = number(&own["sent"], "packets")? + number(&own["received"], "packets")?;
-        Ok(number(own, "cpu_ns")? as f64 / packets as f64)
+    let of_packet = |conversation: &Value| -> Result<f64> {
+        let packets = number(&conversation["sent"], "packets")?
+            + number(&conversation["received"], "packets")?;
+        Ok(number(conversation, "cpu_ns")? as f64 / packets as f64)
     };
     let ratio = of_packet(&both[0])? / of_packet(&both[1])?;
     println!("\na packet is {ratio:.3} times as dear: {both:#?}");
     ensure!(ratio >= DEARER, "{ratio:.3} of {both:?}");
-    for own in &both {
+    for conversation in &both {
         for name in ["cpu_margin_ns", "sent_cpu_ns", "sent_cpu_margin_ns"] {
-            ensure!(number(own, name)? > 0, "no {name} of {own}");
+            ensure!(
+                number(conversation, name)? > 0,
+                "no {name} of {conversation}"
+            );
         }
     }
     // Beneath the process that receives it stands its conversation.
     child::eventually(|| {
         let answer: Value = http::get_ok(daemon.at, "/api/v1/owners?last=5m")?.json()?;
         let owners = answer["owners"].as_array().context("no owners")?;
-        let mut receivers = owners.iter().filter(|own| own["pid"] == loads[0].pid());
+        let mut receivers = owners.iter().filter(|owner| owner["pid"] == loads[0].pid());
         let receiver = receivers.next().context("the receiver is no owner")?;
-        let own = conversation(receiver, ports[0])?;
-        ensure!(number(&own, "cpu_ns")? > 0, "{receiver}");
+        let received = conversation(receiver, ports[0])?;
+        ensure!(number(&received, "cpu_ns")? > 0, "{receiver}");
         Ok(())
     })
 }

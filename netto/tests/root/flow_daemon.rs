@@ -49,10 +49,12 @@ pub fn send(wire: &Wire, packets: u64) -> Result<()> {
 }
 
 /// Conversations with the agent's port.
-fn own(answer: &Value) -> Vec<Value> {
+fn with_agent(answer: &Value) -> Vec<Value> {
     let all = answer["conversations"].as_array().into_iter().flatten();
-    let is_own = |own: &&Value| own["protocol"] == 17 && own["ends"][1]["port"] == PORT;
-    all.filter(is_own).cloned().collect()
+    let is_with_agent = |conversation: &&Value| {
+        conversation["protocol"] == 17 && conversation["ends"][1]["port"] == PORT
+    };
+    all.filter(is_with_agent).cloned().collect()
 }
 
 /// What is listed, not listed, by prefix and lost is all, and all time of the RX softirq and of sends is
@@ -61,13 +63,13 @@ pub fn sums_hold(answer: &Value) -> Result<()> {
     let [mut packets, mut bytes] = ["packets", "bytes"].map(|name| number(&answer["other"], name));
     let mut cpu_ns = number(answer, "other_cpu_ns")?;
     let mut sent_ns = number(answer, "other_sent_cpu_ns")?;
-    for own in answer["conversations"].as_array().context("no list")? {
-        for way in [&own["sent"], &own["received"]] {
+    for conversation in answer["conversations"].as_array().context("no list")? {
+        for way in [&conversation["sent"], &conversation["received"]] {
             packets = Ok(packets? + number(way, "packets")?);
             bytes = Ok(bytes? + number(way, "bytes")?);
         }
-        cpu_ns += number(own, "cpu_ns")?;
-        sent_ns += own["sent_cpu_ns"].as_u64().unwrap_or(0);
+        cpu_ns += number(conversation, "cpu_ns")?;
+        sent_ns += conversation["sent_cpu_ns"].as_u64().unwrap_or(0);
     }
     let all = [
         packets? + number(answer, "prefix_packets")? + number(answer, "lost_packets")?,
@@ -104,15 +106,15 @@ fn known_packets_are_one_conversation_in_answer_page_and_metrics() -> Result<()>
     send(&wire, PACKETS)?;
     let found = child::eventually(|| {
         let answer = answer(&daemon)?;
-        let packets: Vec<u64> = own(&answer)
+        let packets: Vec<u64> = with_agent(&answer)
             .iter()
-            .map(|own| number(&own["sent"], "packets"))
+            .map(|conversation| number(&conversation["sent"], "packets"))
             .collect::<Result<_>>()?;
         ensure!(packets.iter().sum::<u64>() >= PACKETS, "{answer}");
         Ok(answer)
     })?;
     sums_hold(&found)?;
-    let [conversation] = &own(&found)[..] else {
+    let [conversation] = &with_agent(&found)[..] else {
         bail!("it is one conversation: {found}");
     };
     let amounts = ["packets", "bytes"].map(|name| number(&conversation["sent"], name));
@@ -131,9 +133,12 @@ fn known_packets_are_one_conversation_in_answer_page_and_metrics() -> Result<()>
     let metrics = exported(&daemon)?;
     let later = answer(&daemon)?;
     let after = ["packets", "bytes"].map(|name| number(&later, name));
-    for ((before, own), after) in before.into_iter().zip(metrics).zip(after) {
+    for ((before, exported), after) in before.into_iter().zip(metrics).zip(after) {
         let (before, after) = (before?, after?);
-        ensure!((before..=after).contains(&own), "{before} {own} {after}");
+        ensure!(
+            (before..=after).contains(&exported),
+            "{before} {exported} {after}"
+        );
     }
     let csv = http::get_ok(daemon.at, "/api/v1/flows?format=csv&last=5m")?.body;
     ensure!(
@@ -235,9 +240,9 @@ fn an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted() -> Resu
     send(&wire, 10)?;
     child::eventually(|| {
         let answer = answer(&daemon)?;
-        let found = own(&answer);
-        let own = found.first().context("no conversation")?;
-        ensure!(own["sent"]["packets"] == 10, "{own}");
+        let found = with_agent(&answer);
+        let conversation = found.first().context("no conversation")?;
+        ensure!(conversation["sent"]["packets"] == 10, "{conversation}");
         Ok(())
     })
 }

@@ -141,7 +141,10 @@ fn nfcapd_has_the_same_totals() -> Result<()> {
         ("Sequence failures", 0),
     ] {
         let line = format!("{name}: {expected}");
-        ensure!(said.lines().any(|own| own == line), "not {line}: {said}");
+        ensure!(
+            said.lines().any(|printed| printed == line),
+            "not {line}: {said}"
+        );
     }
     Ok(())
 }
@@ -212,14 +215,20 @@ fn count(daemon: &Daemon, wire: &Wire, packets: u64, all: u64) -> Result<u64> {
     traffic::agent_to_end(&wire.inside, &["udp-count", &to, &packets.to_string()])?;
     child::eventually(|| {
         let answer = http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()?;
-        let own = answer["conversations"].as_array().into_iter().flatten();
-        let own = own.filter(|own| own["protocol"] == 17 && own["ends"][1]["port"] == 9);
+        let conversations = answer["conversations"].as_array().into_iter().flatten();
+        let conversations = conversations.filter(|conversation| {
+            conversation["protocol"] == 17 && conversation["ends"][1]["port"] == 9
+        });
         let sum = |of: fn(&Value) -> &Value| -> Option<u64> {
-            own.clone().map(|own| of(own).as_u64()).sum()
+            conversations
+                .clone()
+                .map(|conversation| of(conversation).as_u64())
+                .sum()
         };
-        let sent = sum(|own| &own["sent"]["packets"]);
+        let sent = sum(|conversation| &conversation["sent"]["packets"]);
         ensure!(sent == Some(all), "{sent:?} packets: {answer}");
-        sum(|own| &own["cpu_ns"]).with_context(|| format!("no CPU time: {answer}"))
+        sum(|conversation| &conversation["cpu_ns"])
+            .with_context(|| format!("no CPU time: {answer}"))
     })
 }
 

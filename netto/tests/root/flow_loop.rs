@@ -144,7 +144,7 @@ fn seen(flow: &Value, begin_ns: u64) -> Result<Flow> {
     };
     let names = flow["tcp_flags"].as_array().into_iter().flatten();
     let bits = ["fin", "syn", "rst", "psh", "ack"];
-    let bit = |name: &Value| bits.iter().position(|own| name == own);
+    let bit = |name: &Value| bits.iter().position(|known| name == known);
     let flags = names.map(|name| bit(name).map(|bit| 1 << bit).context("another flag"));
     Ok(Flow {
         packets: number("packets")?,
@@ -174,18 +174,18 @@ fn come_back(count: u64) -> Result<()> {
     let measured = flows.finish()?;
     let listed = measured["flows"].as_array().context("no flows")?;
     // A namespace has packets of its own.
-    let own: Vec<&Value> = listed
+    let returned: Vec<&Value> = listed
         .iter()
         .filter(|flow| flow["dscps"] == serde_json::json!([TOS >> 2]))
         .collect();
-    let begin_ns = own
+    let begin_ns = returned
         .iter()
         .filter_map(|flow| flow["first_unix_ns"].as_u64())
         .min();
     let begin_ns = begin_ns.context("no flow came back")?;
     let late_ns = sent["lateness"]["max_ns"].as_u64().context("no lateness")?;
     let mut found = BTreeMap::new();
-    for flow in own {
+    for flow in returned {
         let (key, seen) = (key(flow)?, seen(flow, begin_ns)?);
         let other = found.insert(key, seen);
         ensure!(other.is_none(), "a flow has two records: {flow}, {other:?}");

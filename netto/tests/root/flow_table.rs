@@ -47,8 +47,8 @@ const OWN: [&str; 2] = ["192.0.2.", "2001:db8:"];
 
 /// Sends the frames that standard input has in hexadecimal, one a line: the agent's part.
 pub fn send_frames(device: &str) -> Result<()> {
-    let mut addresses = getifaddrs()?.filter(|own| own.interface_name == device);
-    let link = addresses.find_map(|own| own.address?.as_link_addr().copied());
+    let mut addresses = getifaddrs()?.filter(|address| address.interface_name == device);
+    let link = addresses.find_map(|address| address.address?.as_link_addr().copied());
     let link = link.with_context(|| format!("no device {device}"))?;
     ensure!(link.family() == Some(AddressFamily::Packet));
     let socket = socket(
@@ -117,12 +117,12 @@ fn send(network: &Network, frames: &[Vec<u8>]) -> Result<()> {
     let before = network.right.received_packets("lan")?;
     let hex = |frame: &Vec<u8>| frame.iter().map(|byte| format!("{byte:02x}")).collect();
     let lines: Vec<String> = frames.iter().map(hex).collect();
-    let own = std::env::current_exe()?;
-    let own = own.to_string_lossy();
+    let binary = std::env::current_exe()?;
+    let binary = binary.to_string_lossy();
     let orders = format!("{}\n", lines.join("\n"));
     network
         .left
-        .feed(&own, &["agent", "frames", "lan"], &orders)?;
+        .feed(&binary, &["agent", "frames", "lan"], &orders)?;
     child::eventually(|| {
         let came = network.right.received_packets("lan")? - before;
         ensure!(came >= frames.len() as u64, "{came} of {}", frames.len());
@@ -171,7 +171,7 @@ fn own_flows(measured: &Value) -> impl Iterator<Item = &Value> {
     let flows = measured["flows"].as_array().into_iter().flatten();
     flows.filter(|flow| {
         let source = flow["source"].as_str().unwrap_or_default();
-        OWN.iter().any(|own| source.starts_with(own))
+        OWN.iter().any(|address| source.starts_with(address))
     })
 }
 
@@ -188,8 +188,8 @@ fn counted(hook: &str) -> Result<()> {
         flows.said
     );
     let udp = with_ports(PORTS, 8, &[0; 20]);
-    let of_four = |own: &[u8]| ethernet(&[], IPV4, own);
-    let tagged = |own: &[u8]| ethernet(&[(0x8100, 7)], IPV4, own);
+    let of_four = |payload: &[u8]| ethernet(&[], IPV4, payload);
+    let tagged = |payload: &[u8]| ethernet(&[(0x8100, 7)], IPV4, payload);
     let frames = [
         of_four(&ipv4(0, 0, 17, &udp)),
         of_four(&ipv4(2, 0, 17, &udp)),
@@ -284,13 +284,13 @@ fn inner(hook: &str) -> Result<()> {
     let measured = flows.finish()?;
     let mut found: Vec<_> = own_flows(&measured)
         .map(|flow| {
-            let own = seen(flow);
+            let record = seen(flow);
             (
-                own.protocol,
-                own.ports[0],
-                own.vlans,
-                own.packets,
-                own.bytes,
+                record.protocol,
+                record.ports[0],
+                record.vlans,
+                record.packets,
+                record.bytes,
             )
         })
         .collect();
@@ -368,9 +368,9 @@ fn all_is_counted(measured: &Value) -> Result<()> {
 /// Packets of the prefixes of these lengths, and at least how many flows the largest has.
 fn by_prefix(measured: &Value, bits: [u64; 2]) -> [u64; 2] {
     let rows = measured["prefixes"].as_array().into_iter().flatten();
-    let own = rows
+    let of_bits = rows
         .filter(|row| row["source"]["bits"] == bits[0] && row["destination"]["bits"] == bits[1]);
-    own.fold([0, 0], |[packets, flows], row| {
+    of_bits.fold([0, 0], |[packets, flows], row| {
         let number = |name: &str| row[name].as_u64().unwrap_or_default();
         [
             packets + number("packets"),
@@ -474,20 +474,20 @@ fn an_xdp_program_that_is_there_stays_and_tc_sees_the_packets() -> Result<()> {
 /// Numbers of the programs of `netto flows` in the kernel.
 fn programs() -> BTreeSet<u32> {
     let all = ProgInfoIter::default();
-    let own = all.filter(|info| info.name.to_string_lossy().starts_with("netto_flows"));
-    own.map(|info| info.id).collect()
+    let of_flows = all.filter(|info| info.name.to_string_lossy().starts_with("netto_flows"));
+    of_flows.map(|info| info.id).collect()
 }
 
 fn no_program_is_left_after_sigkill() -> Result<()> {
     let network = network()?;
     let before = programs();
     let mut flows = Flows::start(&network, &[])?;
-    let own = &programs() - &before;
-    ensure!(!own.is_empty(), "it measures without a program");
+    let started = &programs() - &before;
+    ensure!(!started.is_empty(), "it measures without a program");
     flows.process.signal("KILL")?;
     flows.process.wait()?;
     child::eventually(|| {
-        let left = &programs() & &own;
+        let left = &programs() & &started;
         ensure!(left.is_empty(), "{left:?}");
         Ok(())
     })

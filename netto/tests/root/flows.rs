@@ -64,9 +64,11 @@ pub fn steer(at: &Namespace, device: &str) -> Result<()> {
 
 /// An agent that begins in a group.
 pub fn agent(group: &Group, at: &Namespace, cpu: u32, words: &[&str]) -> Result<Owned> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
-    let own = own.to_str().context("this test binary has no UTF-8 path")?;
-    let mut inner = at.command(own);
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = binary
+        .to_str()
+        .context("this test binary has no UTF-8 path")?;
+    let mut inner = at.command(binary);
     inner.args(["agent", "on", &cpu.to_string()]).args(words);
     let mut agent = Owned::start(&mut group.command(&inner))?;
     agent.wait_for_line("ready")?;

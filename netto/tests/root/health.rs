@@ -54,16 +54,16 @@ fn a_host_is_scored_and_load_balancers_are_told() -> Result<()> {
     ];
     let daemon = Daemon::start(&options)?;
     // A file that something reads; on a kernel that cannot see it, there is a reason.
-    let own = std::env::current_exe()?;
+    let binary = std::env::current_exe()?;
     let answer = child::eventually(|| {
-        fs::read(&own)?;
+        fs::read(&binary)?;
         let answer = score(&daemon)?;
         let metrics = answer["metrics"].as_array().context("no metrics")?;
         ensure!(!metrics.is_empty(), "{answer}");
         Ok(answer)
     })?;
     let missing = answer["unavailable"].as_array().context("no list")?;
-    let lacks = |figure: &str| missing.iter().find(|own| own["figure"] == figure);
+    let lacks = |figure: &str| missing.iter().find(|entry| entry["figure"] == figure);
     ensure!(lacks("service_time").is_none(), "{answer}");
     let lookups = daemon.snapshot()?["health"]["cache_lookups"].is_u64();
     ensure!(lookups == lacks("page_cache").is_none(), "{answer}");
@@ -72,7 +72,7 @@ fn a_host_is_scored_and_load_balancers_are_told() -> Result<()> {
     let is_weight = line.trim_end().strip_suffix('%');
     let weight = is_weight.map(str::parse::<u32>).transpose()?;
     ensure!(
-        line == "up\n" || weight.is_some_and(|own| (1..=100).contains(&own)),
+        line == "up\n" || weight.is_some_and(|weight| (1..=100).contains(&weight)),
         "{line:?}"
     );
     let orca = told(agent, "orca\n")?;
@@ -99,12 +99,12 @@ fn who_does_not_ask_gets_a_reason() -> Result<()> {
 /// A total of this device and direction.
 fn total(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
     let samples = measure::parse(&http::get_ok(daemon.at, "/metrics")?.body)?;
-    let found = samples.iter().find(|own| {
-        let has = |(label, value): &(&str, &str)| own.label(label) == *value;
-        own.name == name && labels.iter().all(has)
+    let found = samples.iter().find(|sample| {
+        let has = |(label, value): &(&str, &str)| sample.label(label) == *value;
+        sample.name == name && labels.iter().all(has)
     });
     found
-        .map(|own| own.value)
+        .map(|sample| sample.value)
         .with_context(|| format!("no {name}"))
 }
 

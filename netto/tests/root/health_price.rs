@@ -86,8 +86,8 @@ fn runs(daemon: &Daemon, names: &[&str], work: impl FnOnce() -> Result<()>) -> R
     let mut all = 0;
     for (name, after) in kernels::programs(pid)? {
         let last = before.get(&name);
-        let runs = after.runs - last.map_or(0, |own| own.runs);
-        let ns = after.run_time_ns - last.map_or(0, |own| own.run_time_ns);
+        let runs = after.runs - last.map_or(0, |program| program.runs);
+        let ns = after.run_time_ns - last.map_or(0, |program| program.run_time_ns);
         if names.contains(&&*name) && runs > 0 {
             println!("{name}: {:.1} ns a run, of {runs}", ns as f64 / runs as f64);
             all += runs;

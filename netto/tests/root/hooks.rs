@@ -42,7 +42,10 @@ fn shared() -> Result<()> {
     let mut daemon = Daemon::start(&["--config", path, "--user-period", "100"])?;
     let info = daemon.info()?;
     // With functions, latencies share no hook.
-    let has_functions = info.probes.iter().any(|own| own.method == Method::Fentry);
+    let has_functions = info
+        .probes
+        .iter()
+        .any(|probe| probe.method == Method::Fentry);
     let has_messages = kernel_at_least(6, 3)?;
     let dropped: Attached = ("kfree_skb", &["netto_kfree_skb"]);
     let without_latency: &[Attached] = if has_messages {

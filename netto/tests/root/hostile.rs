@@ -26,10 +26,10 @@ pub struct Tree(TempDir);
 
 impl Tree {
     /// With these files, below `proc` and `sys`, to be written by the test.
-    pub fn new(own: &[&str]) -> Result<Self> {
+    pub fn new(written: &[&str]) -> Result<Self> {
         let tree = Tree(tempfile::tempdir()?);
         for root in ["proc", "sys"] {
-            let below: Vec<Vec<&str>> = own
+            let below: Vec<Vec<&str>> = written
                 .iter()
                 .filter_map(|path| path.strip_prefix(root)?.strip_prefix('/'))
                 .map(|path| path.split('/').collect())
@@ -72,27 +72,27 @@ impl Tree {
 }
 
 /// A folder whose entries are links to another's, but for paths that are made to be written.
-fn imitate(real: &Path, copy: &Path, own: &[&[&str]]) -> Result<()> {
+fn imitate(real: &Path, copy: &Path, written: &[&[&str]]) -> Result<()> {
     fs::create_dir_all(copy)?;
     for entry in fs::read_dir(real).into_iter().flatten().flatten() {
         let name = entry.file_name();
         // Processes of the real tree come and go; the tests' trees need none.
         let is_process = name.to_string_lossy().bytes().all(|b| b.is_ascii_digit());
-        let is_own = own
+        let is_written = written
             .iter()
             .any(|path| Some(name.to_string_lossy().as_ref()) == path.first().copied());
-        if !is_process && !is_own {
+        if !is_process && !is_written {
             symlink(entry.path(), copy.join(&name))?;
         }
     }
-    let mut folders: Vec<&str> = own
+    let mut folders: Vec<&str> = written
         .iter()
         .filter(|path| path.len() > 1)
         .filter_map(|path| path.first().copied())
         .collect();
     folders.dedup();
     for folder in folders {
-        let inside: Vec<&[&str]> = own
+        let inside: Vec<&[&str]> = written
             .iter()
             .filter(|path| path.len() > 1 && path[0] == folder)
             .map(|path| &path[1..])

@@ -106,20 +106,20 @@ impl Drop for Quiet {
 /// This host's sysfs, but for the list of isolated CPUs, which is empty.
 fn sysfs() -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
-    let (mut own, mut real) = (folder.path().to_owned(), Path::new("/sys").to_owned());
+    let (mut copy, mut real) = (folder.path().to_owned(), Path::new("/sys").to_owned());
     for part in ["devices", "system", "cpu", ""] {
         for entry in fs::read_dir(&real)? {
             let name = entry?.file_name();
             if name != *part && name != *"isolated" {
-                symlink(real.join(&name), own.join(&name))?;
+                symlink(real.join(&name), copy.join(&name))?;
             }
         }
         if !part.is_empty() {
-            (own, real) = (own.join(part), real.join(part));
-            fs::create_dir(&own)?;
+            (copy, real) = (copy.join(part), real.join(part));
+            fs::create_dir(&copy)?;
         }
     }
-    fs::write(own.join("isolated"), "\n")?;
+    fs::write(copy.join("isolated"), "\n")?;
     Ok(folder)
 }
 
@@ -136,10 +136,10 @@ fn named<'a>(snapshot: &'a Snapshot, cause: &Group, victim: &Group) -> Option<&'
     let intruders = snapshot.sections.intruders.as_ref()?;
     let event = index_of("rx_softirq")? as u32;
     let mut rows = intruders.intrusions.iter();
-    let is_it = rows.any(|own| {
-        (own.cpu, own.event) == (QUIET, event)
-            && own.cause.cgroup == cause.path()
-            && own.victim.cgroup == victim.path()
+    let is_it = rows.any(|intrusion| {
+        (intrusion.cpu, intrusion.event) == (QUIET, event)
+            && intrusion.cause.cgroup == cause.path()
+            && intrusion.victim.cgroup == victim.path()
     });
     is_it.then_some(intruders)
 }
@@ -153,8 +153,11 @@ fn sums_hold(snapshot: &Snapshot) -> Result<()> {
     let column = column.context("the CPU is online")?;
     for event in 0..metrics_common::COMPONENTS.len() {
         let rows = intruders.intrusions.iter();
-        let rows = rows.filter(|own| (own.cpu, own.event) == (QUIET, event as u32));
-        let (count, ns) = rows.fold((0, 0), |(count, ns), own| (count + 1, ns + own.ns));
+        let rows =
+            rows.filter(|intrusion| (intrusion.cpu, intrusion.event) == (QUIET, event as u32));
+        let (count, ns) = rows.fold((0, 0), |(count, ns), intrusion| {
+            (count + 1, ns + intrusion.ns)
+        });
         let time = snapshot.cost().cpu_ns(event).map_or(0, |row| row[column]);
         ensure!(
             count == 0 || ns == time,
@@ -189,7 +192,8 @@ fn packets_steered_to_a_quiet_cpu_have_cause_victim_and_origin() -> Result<()> {
         ensure!((cpu.cpu, cpu.reasons()) == (QUIET, quiet.why()), "{cpu:?}");
         // In a short interval there may be no sample of its sends.
         let mut origins = intruders.origins.iter();
-        let from = origins.any(|own| own.owner.cgroup == noisy.path() && own.cpu == OTHER_CPU);
+        let from =
+            origins.any(|origin| origin.owner.cgroup == noisy.path() && origin.cpu == OTHER_CPU);
         if from {
             println!("\n{:#?}", intruders.intruders());
         }
@@ -232,12 +236,17 @@ fn on_a_cpu_that_the_kernel_isolates_are_named() -> Result<()> {
         let Some(intruders) = &snapshot.sections.intruders else {
             return Ok(None);
         };
-        let why = intruders.cpus.iter().flat_map(|own| &own.why);
-        ensure!(why.clone().any(|own| own.kind == QuietKind::Isolcpus));
+        let why = intruders.cpus.iter().flat_map(|cpu| &cpu.why);
+        ensure!(why.clone().any(|reason| reason.kind == QuietKind::Isolcpus));
         let of_noisy = intruders.intruders().into_iter();
         let found = of_noisy
-            .filter(|own| own.cause == noisy.path())
-            .find(|own| own.events.iter().any(|(name, _)| *name == "RX softirq"));
+            .filter(|intruder| intruder.cause == noisy.path())
+            .find(|intruder| {
+                intruder
+                    .events
+                    .iter()
+                    .any(|(name, _)| *name == "RX softirq")
+            });
         if let Some(found) = &found {
             println!("{:?}: {found:#?}", intruders.cpus);
         }

@@ -192,11 +192,11 @@ pub struct Programs {
 /// The programs of a process. Those that differ in a number at the end of their
 /// name only are the same code on different functions.
 pub fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
-    let own = running::programs_of(pid)?;
+    let ids = running::programs_of(pid)?;
     let mut programs: BTreeMap<String, Programs> = BTreeMap::new();
     let options = ProgInfoQueryOptions::default().include_func_info(true);
     for program in
-        ProgInfoIter::with_query_opts(options).filter(|program| own.contains(&program.id))
+        ProgInfoIter::with_query_opts(options).filter(|program| ids.contains(&program.id))
     {
         let name = function_of(&program)
             .with_context(|| format!("the function behind program {:?}", program.name))?;

@@ -245,7 +245,10 @@ fn sampled() -> Result<()> {
 fn off() -> Result<()> {
     let daemon = Shared::take()?;
     let info = daemon.info()?;
-    let known = info.instruments.iter().find(|own| own.name == "latency");
+    let known = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == "latency");
     let Availability::Unavailable { reason } = &known.context("not listed")?.availability else {
         bail!("it runs though nobody asked for it");
     };

@@ -94,8 +94,10 @@ pub fn asked_for_otherwise() -> Result<()> {
 fn reason(daemon: &Daemon) -> Result<String> {
     let info = serde_json::to_value(daemon.info()?)?;
     let instruments = info["instruments"].as_array().context("no instruments")?;
-    let own = instruments.iter().find(|own| own["name"] == "latency");
-    let reason: &Value = &own.context("not listed")?["availability"];
+    let latency = instruments
+        .iter()
+        .find(|instrument| instrument["name"] == "latency");
+    let reason: &Value = &latency.context("not listed")?["availability"];
     Ok(reason.to_string())
 }
 
@@ -252,10 +254,10 @@ pub fn its_price_is_the_kernels() -> Result<()> {
         followed.catch_up()?;
         let spent = || -> Result<(u64, u64)> {
             let all = kernels::programs(pid)?;
-            let own = all
+            let of_latency = all
                 .iter()
                 .filter(|(name, _)| PROGRAMS.iter().any(|begin| name.starts_with(begin)));
-            Ok(own.fold((0, 0), |(ns, runs), (_, program)| {
+            Ok(of_latency.fold((0, 0), |(ns, runs), (_, program)| {
                 (ns + program.run_time_ns, runs + program.runs)
             }))
         };
@@ -263,8 +265,10 @@ pub fn its_price_is_the_kernels() -> Result<()> {
         let sum = look(&mut followed, ALONE)?;
         let (after_ns, runs_after) = spent()?;
         let (kernel_ns, runs) = ((after_ns - before_ns) as f64, runs_after - runs_before);
-        let own = sum.sections.own.as_ref().context("no own cost")?;
-        let told_ns = own.part_total_ns(OwnPart::Latency).context("not known")? as f64;
+        let own_cost = sum.sections.own.as_ref().context("no own cost")?;
+        let told_ns = own_cost
+            .part_total_ns(OwnPart::Latency)
+            .context("not known")? as f64;
         println!(
             "\none in {one_in}: the kernel says {kernel_ns:.0} ns ({:.0} for each of {runs} runs), \
              netto {told_ns:.0} ns",

@@ -130,9 +130,9 @@ const PER_SECOND: &str = "150";
 
 /// An agent in a group.
 pub fn in_group(group: &Group, at: &Namespace, words: &[&str]) -> Result<Owned> {
-    let own = std::env::current_exe()?;
-    let own = own.to_str().context("no UTF-8 path")?;
-    let mut inner = at.command(own);
+    let binary = std::env::current_exe()?;
+    let binary = binary.to_str().context("no UTF-8 path")?;
+    let mut inner = at.command(binary);
     inner.arg("agent").args(words);
     let mut agent = Owned::start(&mut group.command(&inner))?;
     agent.wait_for_line("ready")?;
@@ -259,9 +259,12 @@ pub fn grouped_by_owner() -> Result<()> {
     ] {
         for (number, group) in groups.iter().enumerate() {
             let all = found.0.iter().flat_map(|latency| &latency.groups);
-            let own =
-                all.filter(|own| own.point == point && own.name.as_deref() == Some(group.path()));
-            let count: u64 = own.map(|own| own.histogram.count()).sum();
+            let of_group = all.filter(|distribution| {
+                distribution.point == point && distribution.name.as_deref() == Some(group.path())
+            });
+            let count: u64 = of_group
+                .map(|distribution| distribution.histogram.count())
+                .sum();
             let expected = TURNS * (1 + number as u64);
             ensure!(
                 count == expected,

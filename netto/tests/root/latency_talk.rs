@@ -96,7 +96,10 @@ impl Measured {
         all.extend(options);
         let daemon = Daemon::start(&all)?;
         let info = daemon.info()?;
-        let known = info.instruments.iter().find(|own| own.name == "latency");
+        let known = info
+            .instruments
+            .iter()
+            .find(|instrument| instrument.name == "latency");
         if let Availability::Unavailable { reason } = &known.context("not listed")?.availability {
             bail!("latencies are not measured: {reason}");
         }

@@ -325,15 +325,15 @@ impl Cost {
     /// In a guest everything is, and instructions do not cost what they cost on a machine.
     /// There the part is the largest of those only that tell one packet's way from another's.
     pub fn dominates(&self, part: &str) -> Result<()> {
-        let own = self.share(part)?;
+        let largest = self.share(part)?;
         for (other, _) in self.parts_of(event_of(part)?) {
             if other == "tracing" || guest::is_one() && OF_EVERY_PACKET.contains(&other) {
                 continue;
             }
             let share = self.share(other)?;
             ensure!(
-                share <= own,
-                "{other} has {share:.3} of its event, more than {part} with {own:.3}\n{self}"
+                share <= largest,
+                "{other} has {share:.3} of its event, more than {part} with {largest:.3}\n{self}"
             );
         }
         Ok(())

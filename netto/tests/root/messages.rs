@@ -94,7 +94,7 @@ fn value(samples: &[Sample], name: &str, label: Option<(&str, &str)>) -> Result<
     let found: Vec<f64> = samples
         .iter()
         .filter(is_meant)
-        .map(|own| own.value)
+        .map(|sample| sample.value)
         .collect();
     ensure!(!found.is_empty(), "there is no {name}");
     Ok(found.iter().sum())

@@ -406,8 +406,10 @@ fn its_price_is_the_kernels() -> Result<()> {
     let before_ns = spent_ns()?;
     let sum = look(&mut followed, ALONE)?;
     let kernel_ns = (spent_ns()? - before_ns) as f64;
-    let own = sum.sections.own.as_ref().context("no own cost")?;
-    let told_ns = own.part_total_ns(OwnPart::Owners).context("not known")? as f64;
+    let own_cost = sum.sections.own.as_ref().context("no own cost")?;
+    let told_ns = own_cost
+        .part_total_ns(OwnPart::Owners)
+        .context("not known")? as f64;
     println!("\nthe kernel says {kernel_ns:.0} ns, netto {told_ns:.0} ns");
     ensure!(kernel_ns > 1e6, "the probes hardly ran");
     ensure!((1.0 / PRICE..=PRICE).contains(&(told_ns / kernel_ns)));
@@ -451,7 +453,7 @@ fn met_in_windows(pid: u32) -> Result<()> {
         let programs = kernels::programs(pid)?;
         Ok(programs
             .get("netto_leaves")
-            .map_or(0, |own| own.run_time_ns))
+            .map_or(0, |program| program.run_time_ns))
     };
     let before = runs()?;
     child::eventually(|| {

@@ -86,10 +86,10 @@ struct Loaded {
 
 /// The programs of a daemon, by name.
 fn shared_programs(daemon: &Daemon) -> Result<BTreeMap<String, Loaded>> {
-    let own = running::programs_of(daemon.process.pid())?;
+    let ids = running::programs_of(daemon.process.pid())?;
     let query = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
     ProgInfoIter::with_query_opts(query)
-        .filter(|program| own.contains(&program.id))
+        .filter(|program| ids.contains(&program.id))
         .map(|program| {
             let name = program.name.to_string_lossy().into_owned();
             let loaded = Loaded::of(&program).with_context(|| format!("reading {name}"))?;

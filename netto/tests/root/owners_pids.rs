@@ -44,8 +44,9 @@ pub fn a_pid_is_used_again() -> Result<()> {
     let row = index_of("rx_softirq").context("no such row")?;
     let caused_ns = |owners: &Owners, pid: u32, path: &str| -> u64 {
         let places = owners.owners.iter().enumerate();
-        let own = places.filter(|(_, owner)| owner.pid == pid && owner.cgroup == path);
-        own.map(|(place, _)| owners.caused_ns(place as u32, row))
+        let of_process = places.filter(|(_, owner)| owner.pid == pid && owner.cgroup == path);
+        of_process
+            .map(|(place, _)| owners.caused_ns(place as u32, row))
             .sum()
     };
     let mut until_it_causes = |pid: u32, group: &Group| {

@@ -53,7 +53,10 @@ pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
 /// An interface in the newest snapshot.
 fn interface(snapshot: &Value, name: &str) -> Option<Value> {
     let named = snapshot["traffic"]["interfaces"]["named"].as_array()?;
-    named.iter().find(|own| own["name"] == name).cloned()
+    named
+        .iter()
+        .find(|interface| interface["name"] == name)
+        .cloned()
 }
 
 fn appears(daemon: &Daemon, name: &str) -> Result<Value> {
@@ -80,11 +83,11 @@ fn counted() -> Result<()> {
     let grown = |family: &str, labels: &[(&str, &str)]| {
         sum(&after, family, labels) - sum(&before, family, labels)
     };
-    let own = [("interface", wire.device.as_str()), ("direction", "rx")];
+    let of_wire = [("interface", wire.device.as_str()), ("direction", "rx")];
     let [cpus, packets, bytes] = [
         grown("netto_received_packets_total", &[]),
-        grown("netto_interface_packets_total", &own),
-        grown("netto_interface_bytes_total", &own),
+        grown("netto_interface_packets_total", &of_wire),
+        grown("netto_interface_bytes_total", &of_wire),
     ];
     println!("\n{cpus} on CPUs, {packets} of the interface, {bytes} bytes");
     let sent = PACKETS as f64;
@@ -108,7 +111,7 @@ fn dropped() -> Result<()> {
         .info()?
         .instruments
         .into_iter()
-        .find(|own| own.name == "drops");
+        .find(|instrument| instrument.name == "drops");
     let drops = drops.context("no instrument drops")?;
     ensure!(drops.availability.is_available(), "{drops:?}");
     // Since then, drops have reasons.

@@ -31,7 +31,7 @@ fn program(sum: &Snapshot, id: u32) -> Result<&Program> {
     let programs = sum.sections.programs.as_ref().context("no section")?;
     let mut programs = programs.programs.iter();
     programs
-        .find(|own| own.about.id == id)
+        .find(|program| program.about.id == id)
         .context("no sample in the program")
 }
 
@@ -39,7 +39,7 @@ fn program(sum: &Snapshot, id: u32) -> Result<&Program> {
 fn sampled(followed: &mut Followed, id: u32) -> Result<Snapshot> {
     followed.catch_up()?;
     let mut sum = followed.next()?;
-    let samples = |sum: &Snapshot| program(sum, id).map_or(0, |own| own.about.samples);
+    let samples = |sum: &Snapshot| program(sum, id).map_or(0, |program| program.about.samples);
     followed.find(
         |last| format!("{} samples in an interval", samples(last)),
         |snapshot| {
@@ -72,16 +72,16 @@ fn two_groups_that_receive_through_one_program_have_their_parts_of_its_time() ->
     };
     let _loads = [flow(0, 6001).start()?, flow(1, 6101).start()?];
     let sum = sampled(&mut followed, id)?;
-    let own = program(&sum, id)?;
-    let causes = own.causes();
+    let measured = program(&sum, id)?;
+    let causes = measured.causes();
     println!("\n{how}: {causes:#?}");
-    let all_ns = own.total_ns();
+    let all_ns = measured.total_ns();
     ensure!(causes.iter().map(|cause| cause.ns).sum::<u64>() == all_ns);
     let of = |group: &Group| {
-        let own = causes
+        let of_group = causes
             .iter()
             .find(|cause| cause.owner.cgroup == group.path());
-        own.with_context(|| format!("{} has none of {causes:?}", group.path()))
+        of_group.with_context(|| format!("{} has none of {causes:?}", group.path()))
     };
     let (many, few) = (of(&groups[0])?, of(&groups[1])?);
     let both = (many.ns + few.ns) as f64;
@@ -90,7 +90,7 @@ fn two_groups_that_receive_through_one_program_have_their_parts_of_its_time() ->
     ensure!(both >= KNOWN * all_ns as f64, "{both} of {all_ns} ns");
     for cause in causes
         .iter()
-        .filter(|own| own.owner.kind != OwnerKind::Unknown)
+        .filter(|cause| cause.owner.kind != OwnerKind::Unknown)
     {
         let (low, high) = cause.interval_ns.context("no interval")?;
         ensure!(low <= cause.ns && cause.ns <= high, "{cause:?}");

@@ -52,8 +52,8 @@ fn attach(wire: &Wire, how: &str) -> Result<Owned> {
 }
 
 fn attach_to(target: &str, how: &str) -> Result<Owned> {
-    let own = std::env::current_exe()?;
-    let mut command = child::mortal(&own.to_string_lossy());
+    let binary = std::env::current_exe()?;
+    let mut command = child::mortal(&binary.to_string_lossy());
     let mut agent = Owned::start(command.args(["agent", "attach", how, target]))?;
     agent.wait_for_line("ready")?;
     Ok(agent)
@@ -65,13 +65,16 @@ fn blast(wire: &Wire) -> Result<Owned> {
 
 /// The tests' newest program, by the kernel.
 pub fn by_kernel() -> Result<ProgramInfo> {
-    let programs = ProgInfoIter::default().filter(|own| own.name == NAME);
+    let programs = ProgInfoIter::default().filter(|program| program.name == NAME);
     programs.last().context("the program is not loaded")
 }
 
 fn program(sum: &Snapshot, id: u32) -> Option<&Program> {
     let programs = sum.sections.programs.as_ref()?;
-    programs.programs.iter().find(|own| own.about.id == id)
+    programs
+        .programs
+        .iter()
+        .find(|program| program.about.id == id)
 }
 
 /// Of no CPU do programs have more time than networking, and all of it is somebody's.
@@ -80,7 +83,10 @@ fn sums_hold(sum: &Snapshot) -> Result<()> {
     let network = index_of("network").context("no such row")?;
     let network = sum.cost().cpu_ns(network).context("not measured")?;
     for (column, &all_ns) in network.iter().enumerate() {
-        let of_programs = programs.programs.iter().map(|own| own.cpu_ns[column]);
+        let of_programs = programs
+            .programs
+            .iter()
+            .map(|program| program.cpu_ns[column]);
         let sum_ns = of_programs.sum::<u64>() + programs.other_cpu_ns[column];
         ensure!(
             sum_ns <= all_ns,
@@ -94,7 +100,8 @@ fn sums_hold(sum: &Snapshot) -> Result<()> {
 fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
     followed.find(told, |snapshot| {
         sums_hold(snapshot)?;
-        let is_whole = |own: &Program| own.total_ns() > 0 && own.about.packets.is_some();
+        let is_whole =
+            |program: &Program| program.total_ns() > 0 && program.about.packets.is_some();
         let found = program(snapshot, id).is_some_and(is_whole);
         Ok(found.then(|| snapshot.clone()))
     })
@@ -111,20 +118,26 @@ fn found(Way(how, kind, hook): Way) -> Result<()> {
     let _traffic = blast(&wire)?;
     let truth = by_kernel()?;
     let snapshot = wait_for(&mut followed, truth.id)?;
-    let own = program(&snapshot, truth.id).context("it was there")?;
-    println!("\n{how}: {own:?}");
-    ensure!(own.about.name == NAME && own.about.kind == kind, "{own:?}");
-    ensure!(!own.about.is_own && own.about.samples > 0, "{own:?}");
-    let [place] = &own.about.attached[..] else {
-        bail!("it is attached once: {own:?}");
+    let measured = program(&snapshot, truth.id).context("it was there")?;
+    println!("\n{how}: {measured:?}");
+    ensure!(
+        measured.about.name == NAME && measured.about.kind == kind,
+        "{measured:?}"
+    );
+    ensure!(
+        !measured.about.is_own && measured.about.samples > 0,
+        "{measured:?}"
+    );
+    let [place] = &measured.about.attached[..] else {
+        bail!("it is attached once: {measured:?}");
     };
     ensure!((&*place.hook, &*place.target) == (hook, &*wire.device));
-    let packets = own.about.packets.context("it has packets")?;
+    let packets = measured.about.packets.context("it has packets")?;
     ensure!(packets.count > 0 && !packets.are_runs, "{packets:?}");
     let programs = snapshot.sections.programs.context("no section")?;
-    let is_own = |own: &&Program| own.about.is_own;
-    for own in programs.programs.iter().filter(is_own) {
-        ensure!(own.about.name.starts_with("netto_"), "{own:?}");
+    let is_own = |program: &&Program| program.about.is_own;
+    for program in programs.programs.iter().filter(is_own) {
+        ensure!(program.about.name.starts_with("netto_"), "{program:?}");
     }
     Ok(())
 }
@@ -140,8 +153,8 @@ fn one_that_a_control_group_has_without_a_link_is_found_with_its_group() -> Resu
     let to = SocketAddr::new(wire.nobody, 9).to_string();
     let _traffic = flows::agent(&group, &wire.inside, OTHER_CPU, &["udp-blast", &to])?;
     followed.find(told, |snapshot| {
-        let own = program(snapshot, id);
-        let Some([place]) = own.map(|own| &own.about.attached[..]) else {
+        let measured = program(snapshot, id);
+        let Some([place]) = measured.map(|measured| &measured.about.attached[..]) else {
             return Ok(None);
         };
         ensure!((&*place.hook, &*place.target) == ("cgroup_inet_egress", group.path()));
@@ -164,7 +177,7 @@ fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
         drop(agent);
         before = Some(id);
         followed.find(told, |snapshot| {
-            let is_gone = program(snapshot, id).is_none_or(|own| own.about.samples == 0);
+            let is_gone = program(snapshot, id).is_none_or(|program| program.about.samples == 0);
             Ok(is_gone.then_some(()))
         })?;
     }
@@ -173,9 +186,9 @@ fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
 
 /// Runs of a program, and their time, as the kernel counts them.
 fn account(id: u32) -> Result<(u64, u64)> {
-    let own = ProgInfoIter::default().find(|own| own.id == id);
-    let own = own.context("the program is gone")?;
-    Ok((own.run_cnt, own.run_time_ns))
+    let program = ProgInfoIter::default().find(|program| program.id == id);
+    let program = program.context("the program is gone")?;
+    Ok((program.run_cnt, program.run_time_ns))
 }
 
 fn costs(Way(how, ..): Way) -> Result<()> {
@@ -199,14 +212,14 @@ fn costs(Way(how, ..): Way) -> Result<()> {
     let (to, (runs, ran)) = (SystemTime::now(), account(id)?);
     let sum = followed.between(from, to)?;
     sums_hold(&sum)?;
-    let own = program(&sum, id).context("it was there")?;
-    let each = own.ns_per_packet().context("its packets are known")?;
+    let measured = program(&sum, id).context("it was there")?;
+    let each = measured.ns_per_packet().context("its packets are known")?;
     let truth = (ran - ran_before) as f64 / (runs - runs_before) as f64;
     println!(
         "\n{how}: {each:.0} ns a packet by netto ({} samples, {:?}), {truth:.0} ns by the kernel \
          ({} runs): {:.3}",
-        own.about.samples,
-        own.about.packets,
+        measured.about.samples,
+        measured.about.packets,
         runs - runs_before,
         each / truth
     );

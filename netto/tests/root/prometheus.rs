@@ -133,8 +133,8 @@ impl Server {
         self.process.pid()
     }
 
-    /// The sum of a metric of its own.
-    pub fn own(&self, name: &str) -> Result<f64> {
+    /// The sum of a metric about the server itself.
+    pub fn own_metric(&self, name: &str) -> Result<f64> {
         let page = http::get_ok(self.at, "/metrics")?.body;
         let of_name = |line: &&str| {
             let rest = line.strip_prefix(name);

@@ -137,15 +137,17 @@ impl Replica {
 
     /// What its netto tells.
     pub fn told(&self, asks: &str) -> Result<String> {
-        let own = std::env::current_exe()?;
-        let own = own.to_str().context("this test binary has no UTF-8 path")?;
+        let binary = std::env::current_exe()?;
+        let binary = binary
+            .to_str()
+            .context("this test binary has no UTF-8 path")?;
         let port = if asks == LATENCY_ALONE {
             LATENCY
         } else {
             AGENT
         };
         let to = format!("{}:{port}", self.address);
-        child::run(self.at.command(own).args(["agent", "told", &to, asks]))
+        child::run(self.at.command(binary).args(["agent", "told", &to, asks]))
     }
 }
 
@@ -175,7 +177,7 @@ impl Scene {
     /// HAProxy with this algorithm; with what it sends to the agents, if it asks them.
     pub fn choose(&mut self, balance: &str, asks: Option<&str>) -> Result<()> {
         self.haproxy = None;
-        let agent = |own: &Replica| match asks {
+        let agent = |replica: &Replica| match asks {
             Some(asks) => {
                 let port = if asks == LATENCY_ALONE {
                     LATENCY
@@ -184,13 +186,13 @@ impl Scene {
                 };
                 format!(
                     " agent-check agent-inter 500ms agent-addr {} agent-port {port} agent-send \"{asks}\\n\"",
-                    own.address
+                    replica.address
                 )
             }
             None => String::new(),
         };
-        let servers = self.replicas.iter().zip(["a", "b"]).map(|(own, name)| {
-            let (address, agent) = (&own.address, agent(own));
+        let servers = self.replicas.iter().zip(["a", "b"]).map(|(replica, name)| {
+            let (address, agent) = (&replica.address, agent(replica));
             format!("  server {name} {address}:{STORE} weight 100{agent}\n")
         });
         let text = format!(
@@ -249,8 +251,8 @@ impl Clients {
     pub fn share(&self) -> Result<f64> {
         let all = self.halves();
         let last = all.iter().rev().take(2);
-        let sums = last.fold([0, 0], |sum, own| {
-            [sum[0] + own.answers[0], sum[1] + own.answers[1]]
+        let sums = last.fold([0, 0], |sum, half| {
+            [sum[0] + half.answers[0], sum[1] + half.answers[1]]
         });
         let both = sums[0] + sums[1];
         ensure!(both > 0, "nobody answers");

@@ -152,14 +152,14 @@ fn other_user() -> Result<()> {
     // Where the tests' own one is, others may not look.
     let folder = tempfile::tempdir()?;
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
-    let own = folder.path().join("netto");
-    std::fs::copy(daemon::binary(), &own)?;
+    let copy = folder.path().join("netto");
+    std::fs::copy(daemon::binary(), &copy)?;
     let mut of_other = child::mortal("setpriv");
     of_other.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
         of_other.args([set, &list]);
     }
-    of_other.arg(&own).args(["check", "--sampler", "perf"]);
+    of_other.arg(&copy).args(["check", "--sampler", "perf"]);
     let of_other = child::run(&mut of_other)?;
     let (status, of_root, err) = daemon::run_to_end(&["check", "--sampler", "perf"])?;
     ensure!(status.success(), "netto check gave {status}: {err}");
@@ -209,9 +209,9 @@ pub fn attached_at(pid: u32) -> Result<BTreeMap<String, Vec<String>>> {
 
 fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
     let daemon = Shared::take()?;
-    let own = programs_of(daemon.process.pid())?;
+    let ids = programs_of(daemon.process.pid())?;
     let named: Vec<(u32, String)> = ProgInfoIter::default()
-        .filter(|program| own.contains(&program.id))
+        .filter(|program| ids.contains(&program.id))
         .map(|program| (program.id, program.name.to_string_lossy().into_owned()))
         .collect();
     println!("programs: {named:?}");
@@ -224,7 +224,7 @@ fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
     ensure!(status.success(), "SIGTERM ended netto with {status}: {err}");
     // The kernel frees programs when no CPU can be running them any more.
     child::eventually(
-        || match ProgInfoIter::default().find(|program| own.contains(&program.id)) {
+        || match ProgInfoIter::default().find(|program| ids.contains(&program.id)) {
             Some(left) => bail!("{:?} is still there", left.name),
             None => Ok(()),
         },
@@ -249,7 +249,7 @@ fn info_and_snapshot_agree_on_rows_and_cpus() -> Result<()> {
     let table: Vec<&str> = COMPONENTS.iter().map(|c| c.slug).collect();
     ensure!(slugs == table, "rows are {slugs:?}");
     let asked = [daemon::samples_per_second(), daemon::short_interval()];
-    ensure!([info.frequency_hz, info.user_period_ms].map(|own| own.to_string()) == asked);
+    ensure!([info.frequency_hz, info.user_period_ms].map(|setting| setting.to_string()) == asked);
     for component in COMPONENTS {
         let essential =
             matches!(component.kind, Kind::Timed(..)) && component.slug.contains("softirq");

@@ -101,16 +101,23 @@ impl Bursts {
             counted += softirqs(snapshot)?;
             let slowest = snapshot.sections.slowest.clone().context("no section")?;
             ensure!(slowest.measured_ns == snapshot.interval_ns, "{slowest:?}");
-            let lengths: Vec<u64> = slowest.softirqs.iter().map(|own| own.length_ns).collect();
+            let lengths: Vec<u64> = slowest
+                .softirqs
+                .iter()
+                .map(|softirq| softirq.length_ns)
+                .collect();
             ensure!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
             ensure!(slowest.timed >= lengths.len() as u64, "{slowest:?}");
             timed += slowest.timed;
             let burnt = burn::read(&self.sums)?;
             let burst_ns = burnt.time_ns / burnt.packets.max(1) * BURST;
-            let is_as_long =
-                |own: &SlowSoftirq| own.length_ns >= burst_ns / 2 && own.length_ns <= 2 * burst_ns;
+            let is_as_long = |softirq: &SlowSoftirq| {
+                softirq.length_ns >= burst_ns / 2 && softirq.length_ns <= 2 * burst_ns
+            };
             let first = slowest.softirqs.first();
-            if counted >= ENOUGH && first.is_some_and(|own| is_as_long(own) && is_it(own)) {
+            if counted >= ENOUGH
+                && first.is_some_and(|softirq| is_as_long(softirq) && is_it(softirq))
+            {
                 let ratio = timed as f64 / counted as f64;
                 ensure!(ALIKE.contains(&ratio), "{timed} timed, {counted} counted");
                 return Ok(Some((slowest, burst_ns)));
@@ -127,12 +134,12 @@ fn a_softirq_of_known_length_has_its_cpu_part_and_owners() -> Result<()> {
     // netto itself is not to be interrupted instead.
     cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
     let (cause, payer) = (bursts.receiver.path(), bursts.burner.path());
-    let (slowest, burst_ns) = bursts.wait_for(&mut followed, |own| {
-        own.cpu == RECEIVING_CPU
-            && own.softirq == "NET_RX"
-            && own.part.as_deref() == Some("xdp_generic")
-            && own.payer.cgroup == payer
-            && own.cause.cgroup == cause
+    let (slowest, burst_ns) = bursts.wait_for(&mut followed, |softirq| {
+        softirq.cpu == RECEIVING_CPU
+            && softirq.softirq == "NET_RX"
+            && softirq.part.as_deref() == Some("xdp_generic")
+            && softirq.payer.cgroup == payer
+            && softirq.cause.cgroup == cause
     })?;
     println!("\n{burst_ns} ns in truth, {:#?}", slowest.softirqs[0]);
     let began_ns = slowest.softirqs[0].began_unix_ns;
@@ -150,11 +157,11 @@ fn without_owners_the_interrupted_process_is_known_and_the_cause_is_not() -> Res
     let mut followed = Followed::start_with(&often("none"))?;
     cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
     let spinning = bursts.agents[2].pid();
-    bursts.wait_for(&mut followed, |own| {
-        own.softirq == "NET_RX"
-            && own.cause.kind == OwnerKind::Unknown
-            && own.payer.kind == OwnerKind::Process
-            && own.payer.pid == spinning
+    bursts.wait_for(&mut followed, |softirq| {
+        softirq.softirq == "NET_RX"
+            && softirq.cause.kind == OwnerKind::Unknown
+            && softirq.payer.kind == OwnerKind::Process
+            && softirq.payer.pid == spinning
     })?;
     Ok(())
 }
@@ -162,10 +169,13 @@ fn without_owners_the_interrupted_process_is_known_and_the_cause_is_not() -> Res
 fn where_softirqs_are_sampled_there_is_no_list_but_a_reason() -> Result<()> {
     let daemon = Daemon::start(&["--method", "sampling"])?;
     let info = daemon.info()?;
-    let own = info.instruments.iter().find(|own| own.name == "slowest");
-    let own = own.context("the feature is not known")?;
-    let Availability::Unavailable { reason } = &own.availability else {
-        bail!("{own:?}");
+    let instrument = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == "slowest");
+    let instrument = instrument.context("the feature is not known")?;
+    let Availability::Unavailable { reason } = &instrument.availability else {
+        bail!("{instrument:?}");
     };
     ensure!(reason.contains("sampled"), "{reason}");
     Ok(())

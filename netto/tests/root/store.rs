@@ -232,6 +232,8 @@ fn round_trip(port: u16) -> Result<f64> {
     let answer = http::get_ok(netto, "/api/v1/score?last=3s")?.json()?;
     let parts = answer["reads"]["contributions"].as_array();
     let mut parts = parts.context("no parts")?.iter();
-    let own = parts.find(|own| own["name"] == "round_trip");
-    own.and_then(|own| own["seconds"].as_f64()).context("none")
+    let round_trip = parts.find(|part| part["name"] == "round_trip");
+    round_trip
+        .and_then(|part| part["seconds"].as_f64())
+        .context("none")
 }

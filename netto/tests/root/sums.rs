@@ -71,7 +71,7 @@ fn check(info: &Info, snapshot: &Value) -> Result<()> {
     let cpus = snapshot["cpus"].as_array().context("no CPUs")?.len();
     let mut busy_ns = vec![0; cpus];
     for component in &info.components {
-        let Some(own) = row(snapshot, &component.slug) else {
+        let Some(cpus_ns) = row(snapshot, &component.slug) else {
             ensure!(
                 !component.availability.is_available(),
                 "{} is available but has no numbers",
@@ -80,22 +80,22 @@ fn check(info: &Info, snapshot: &Value) -> Result<()> {
             continue;
         };
         ensure!(
-            own.len() == cpus,
+            cpus_ns.len() == cpus,
             "{} has {} CPUs",
             component.slug,
-            own.len()
+            cpus_ns.len()
         );
         // What is carved out of others, or estimated beside them, takes time like the rest. Rows
         // with a whole above them are in it already; that they are is checked below.
         if component.parent.is_none() {
-            for (sum, value) in busy_ns.iter_mut().zip(&own) {
+            for (sum, value) in busy_ns.iter_mut().zip(&cpus_ns) {
                 *sum += value;
             }
         }
         let total = snapshot["components"][&component.slug]["total_ns"].as_u64();
         ensure!(
-            total == Some(own.iter().sum()),
-            "{}: total_ns is {total:?}, its CPUs have {own:?}",
+            total == Some(cpus_ns.iter().sum()),
+            "{}: total_ns is {total:?}, its CPUs have {cpus_ns:?}",
             component.slug
         );
         let parts: Vec<Vec<u64>> = info
@@ -110,10 +110,10 @@ fn check(info: &Info, snapshot: &Value) -> Result<()> {
         for cpu in 0..cpus {
             let sum: u64 = parts.iter().map(|part| part[cpu]).sum();
             ensure!(
-                sum == own[cpu],
+                sum == cpus_ns[cpu],
                 "the parts of {} on CPU {cpu} are {sum} ns, itself {} ns",
                 component.slug,
-                own[cpu]
+                cpus_ns[cpu]
             );
         }
     }

@@ -190,15 +190,15 @@ impl Ways {
 
     /// The way of one event.
     pub fn way(&self, slug: &str) -> &str {
-        let found = self.0.iter().find(|(own, _)| own == slug);
+        let found = self.0.iter().find(|(event, _)| event == slug);
         found.map_or("", |(_, way)| way)
     }
 
     /// Of how many events it differs.
     fn differences<'a>(&'a self, other: &'a Ways) -> impl Iterator<Item = &'a str> {
         let both = self.0.iter().zip(&other.0);
-        both.filter(|(own, other)| own != other)
-            .map(|(own, _)| own.0.as_str())
+        both.filter(|(one, other)| one != other)
+            .map(|(one, _)| one.0.as_str())
     }
 }
 

@@ -138,7 +138,7 @@ fn no_more_samples_are_taken_than_were_asked_for() -> Result<()> {
         .sections
         .own
         .as_ref()
-        .and_then(|own| own.sampling_hz.clone());
+        .and_then(|own_cost| own_cost.sampling_hz.clone());
     ensure!(
         told.iter().flatten().all(|rate| *rate as f64 <= SELDOM_HZ),
         "{told:?}"
@@ -196,19 +196,19 @@ fn perf_clock() -> Result<Owned> {
 }
 
 /// A time by ticks with its interval, and the truth; nanoseconds.
-fn holds(what: &str, [low, own, high]: [f64; 3], truth: f64) -> Result<()> {
-    let [lower, upper] = [own - low, high - own].map(|half| HALF_WIDTHS * half);
+fn holds(what: &str, [low, estimate, high]: [f64; 3], truth: f64) -> Result<()> {
+    let [lower, upper] = [estimate - low, high - estimate].map(|half| HALF_WIDTHS * half);
     println!(
         "{what}: {:.0} ({:.0} to {:.0}) ms by ticks, {:.0} ms in truth: {:+.1} %",
-        own / 1e6,
+        estimate / 1e6,
         low / 1e6,
         high / 1e6,
         truth / 1e6,
-        100.0 * (own / truth - 1.0)
+        100.0 * (estimate / truth - 1.0)
     );
     ensure!(
-        (own - lower - AROUND * truth..=own + upper + CALL * truth).contains(&truth),
-        "{what}: {own} ns, from {low} to {high}, and {truth} in truth"
+        (estimate - lower - AROUND * truth..=estimate + upper + CALL * truth).contains(&truth),
+        "{what}: {estimate} ns, from {low} to {high}, and {truth} in truth"
     );
     Ok(())
 }
@@ -236,7 +236,7 @@ fn beside_perf(clocks: usize) -> Result<()> {
     let ratio = truth.interval_ns as f64 / sum.interval_ns as f64;
     for (slug, is_program) in [("rx_softirq", false), ("tc_classify", true)] {
         let row = index_of(slug).context("no such row")?;
-        let own = sum.total_ns(row).context("not measured")? as f64;
+        let estimate = sum.total_ns(row).context("not measured")? as f64;
         let interval = confidence::of_component(&ticks.info, &sum, row);
         let interval = interval.map(|(low, high)| (low as f64, high as f64));
         let (low, high) = interval.context("softirqs are timed")?;
@@ -245,15 +245,19 @@ fn beside_perf(clocks: usize) -> Result<()> {
         } else {
             truth.total_ns(row).context("not timed")? as f64 / ratio
         };
-        holds(slug, [low, own, high], truth)?;
+        holds(slug, [low, estimate, high], truth)?;
     }
     let programs = sum.sections.programs.as_ref().context("no programs")?;
     let mut programs = programs.programs.iter();
-    let program = programs.find(|own| own.about.id == id);
+    let program = programs.find(|program| program.about.id == id);
     let program = program.context("the program was not met")?;
-    let own = program.total_ns() as f64;
-    let half = own * program.margin_ratio().context("no samples")?;
-    holds("the program", [own - half, own, own + half], ran * 1e9)
+    let estimate = program.total_ns() as f64;
+    let half = estimate * program.margin_ratio().context("no samples")?;
+    holds(
+        "the program",
+        [estimate - half, estimate, estimate + half],
+        ran * 1e9,
+    )
 }
 
 /// Both daemons time the softirq, and split it by different samples.

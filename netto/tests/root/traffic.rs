@@ -15,18 +15,22 @@ const PORT: u16 = 5201;
 
 /// An agent at work in a namespace.
 pub fn agent(at: &Namespace, words: &[&str]) -> Result<Owned> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
-    let own = own.to_str().context("this test binary has no UTF-8 path")?;
-    let mut agent = Owned::start(at.command(own).arg("agent").args(words))?;
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = binary
+        .to_str()
+        .context("this test binary has no UTF-8 path")?;
+    let mut agent = Owned::start(at.command(binary).arg("agent").args(words))?;
     agent.wait_for_line("ready")?;
     Ok(agent)
 }
 
 /// The output of an agent that ends by itself.
 pub fn agent_to_end(at: &Namespace, words: &[&str]) -> Result<String> {
-    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
-    let own = own.to_str().context("this test binary has no UTF-8 path")?;
-    child::run(at.command(own).arg("agent").args(words))
+    let binary = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let binary = binary
+        .to_str()
+        .context("this test binary has no UTF-8 path")?;
+    child::run(at.command(binary).arg("agent").args(words))
 }
 
 fn socket(address: IpAddr) -> String {

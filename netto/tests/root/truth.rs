@@ -340,8 +340,8 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
     );
     println!("{:?}", followed.info.notes);
     let probes = followed.info.probes.iter();
-    let meeting = probes.filter(|own| own.purpose == "owners" && own.failure.is_none());
-    println!("{:?}", meeting.map(|own| &own.name).collect::<Vec<_>>());
+    let meeting = probes.filter(|probe| probe.purpose == "owners" && probe.failure.is_none());
+    println!("{:?}", meeting.map(|probe| &probe.name).collect::<Vec<_>>());
     let shares = of_netto(groups, &sum)?;
     let mut true_shares = of_truth(groups, &charged)?;
     // What was found and is not true counts as well.
@@ -381,7 +381,7 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         "nobody {:.3}, unknown {unknown:.3}",
         of_kind(OwnerKind::Nobody)?
     );
-    let true_ns = charged.iter().map(|own| own.ns).sum::<u64>() as f64;
+    let true_ns = charged.iter().map(|charge| charge.ns).sum::<u64>() as f64;
     let most_ns = true_ns + own_ns;
     let bounds = confidence::of_component(&followed.info, &sum, rx);
     let seconds = |(low, high)| [low, high].map(|ns: u64| ns as f64 / 1e9);
@@ -392,13 +392,13 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
         true_ns / 1e9,
         most_ns / 1e9
     );
-    let own = sum
+    let own_cost = sum
         .sections
         .own
         .as_ref()
         .context("netto's own cost is unknown")?;
     for part in OwnPart::ALL {
-        let Some(cpus_ns) = own.part_ns(part) else {
+        let Some(cpus_ns) = own_cost.part_ns(part) else {
             continue;
         };
         let ratios = cpus_ns
@@ -499,26 +499,30 @@ fn runs_ns() -> Result<[f64; 3]> {
 /// A softirq without a packet wakes another CPU for packets, and is caused as packets are.
 fn of_truth(groups: &Groups, charged: &[netto_truth::Charged]) -> Result<Shares> {
     let sum = |wanted: &dyn Fn(&&netto_truth::Charged) -> bool| {
-        charged.iter().filter(wanted).map(|own| own.ns).sum::<u64>() as f64
+        charged
+            .iter()
+            .filter(wanted)
+            .map(|charge| charge.ns)
+            .sum::<u64>() as f64
     };
-    let (whole, received) = (sum(&|_| true), sum(&|own| own.ports != [0, 0]));
+    let (whole, received) = (sum(&|_| true), sum(&|charge| charge.ports != [0, 0]));
     ensure!(received > 0.0, "no packet was received");
     let mut shares = Shares::new();
-    for own in charged {
-        let [from, to] = own.ports;
+    for charge in charged {
+        let [from, to] = charge.ports;
         let cause = match PORTS.iter().position(|port| *port == to) {
-            Some(_) if own.is_bridged => Some("interface"),
+            Some(_) if charge.is_bridged => Some("interface"),
             Some(0) => Some("one"),
             Some(1) => Some("two"),
             Some(_) => Some("interface"),
             None => PORTS.contains(&from).then_some("senders"),
         };
         if let Some(cause) = cause {
-            *shares.entry(("caused", cause)).or_default() += own.ns as f64 / received;
+            *shares.entry(("caused", cause)).or_default() += charge.ns as f64 / received;
         }
         for (name, group) in groups.all() {
-            if own.cgroup == group.id()? {
-                *shares.entry(("paid", name)).or_default() += own.ns as f64 / whole;
+            if charge.cgroup == group.id()? {
+                *shares.entry(("paid", name)).or_default() += charge.ns as f64 / whole;
             }
         }
     }
@@ -556,13 +560,13 @@ fn intervals_of(groups: &Groups, sum: &Snapshot) -> Result<Intervals> {
     for (name, group) in groups.all() {
         let path = group.path();
         let of_group = zip(&owners.owners, &known)
-            .filter(|(own, _)| own.cgroup == path && own.kind != OwnerKind::Interface);
-        let [(_, own)] = of_group.collect::<Vec<_>>()[..] else {
+            .filter(|(owner, _)| owner.cgroup == path && owner.kind != OwnerKind::Interface);
+        let [(_, account)] = of_group.collect::<Vec<_>>()[..] else {
             continue;
         };
         for (what, bounds) in [
-            ("caused", own.caused_interval_ns),
-            ("paid", own.stalled_interval_ns),
+            ("caused", account.caused_interval_ns),
+            ("paid", account.stalled_interval_ns),
         ] {
             if let Some(bounds) = bounds {
                 intervals.insert((what, name), share(bounds));

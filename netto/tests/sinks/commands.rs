@@ -230,10 +230,10 @@ fn is_missing(line: &str) -> bool {
     let programs = line
         .split('|')
         .filter_map(|part| part.split_whitespace().next());
-    let programs = programs.filter(|own| ["curl", "jq", "tshark"].contains(own));
-    let missing = programs.filter(|own| {
+    let programs = programs.filter(|program| ["curl", "jq", "tshark"].contains(program));
+    let missing = programs.filter(|program| {
         let found = Command::new("sh")
-            .args(["-c", &format!("command -v {own}")])
+            .args(["-c", &format!("command -v {program}")])
             .output();
         !found.is_ok_and(|output| output.status.success())
     });

@@ -49,13 +49,16 @@ impl Wire {
         });
         let pair = "link add wire type veth peer name wire netns";
         ip(&format!("-n {} {pair} {}", host.0, beyond.0));
-        for (own, v4, v6) in [
+        for (namespace, v4, v6) in [
             (&host, HOST_V4, HOST_V6),
             (&beyond, "10.77.0.2", "2001:db8::2"),
         ] {
-            ip(&format!("-n {} address add {v4}/30 dev wire", own.0));
-            ip(&format!("-n {} address add {v6}/64 dev wire nodad", own.0));
-            ip(&format!("-n {} link set wire up", own.0));
+            ip(&format!("-n {} address add {v4}/30 dev wire", namespace.0));
+            ip(&format!(
+                "-n {} address add {v6}/64 dev wire nodad",
+                namespace.0
+            ));
+            ip(&format!("-n {} link set wire up", namespace.0));
         }
         for (network, gateway) in [
             ("198.51.0.0/16", "10.77.0.2"),

@@ -197,8 +197,8 @@ fn sigterm_ends_it_cleanly() {
     let thread = std::thread::spawn(move || prepared.serve(info(), Box::new(endless())));
     // The signal is listened for before anything is served.
     assert_eq!(get(address, "/healthz", &[]).status, 200);
-    let own = std::process::id().to_string();
-    let killed = Command::new("kill").args(["-TERM", &own]).status();
+    let pid = std::process::id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status();
     assert!(killed.expect("kill runs").success());
     thread.join().expect("no panic").expect("a clean end");
 }

@@ -291,8 +291,8 @@ fn dashboards_that_do_not_read_cost_their_past_once() {
 
 /// Bytes of answers that wait in the kernel, of all connections or of that with one client's port.
 fn unsent(process: &Process, port: Option<u16>) -> usize {
-    let own = format!("sport = :{}", process.address.port());
-    let sockets = Command::new("ss").args(["-tnH", &own]).output();
+    let filter = format!("sport = :{}", process.address.port());
+    let sockets = Command::new("ss").args(["-tnH", &filter]).output();
     let sockets = String::from_utf8(sockets.expect("ss runs").stdout).expect("text");
     let is_meant = |line: &&str| {
         port.is_none_or(|port| {

@@ -21,10 +21,10 @@ impl Listener {
         let mut stream = connect(address);
         let request = format!("GET /api/v1/anomalies?follow=1 HTTP/1.1\r\nHost: {address}\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("sent");
-        let mut own = Listener(BufReader::new(stream));
-        let status = own.line();
+        let mut listener = Listener(BufReader::new(stream));
+        let status = listener.line();
         let mut head = String::new();
-        while let line = own.line()
+        while let line = listener.line()
             && !line.is_empty()
         {
             head.push_str(&line.to_lowercase());
@@ -35,7 +35,7 @@ impl Listener {
                     head.contains("content-type: application/x-ndjson"),
                     "{head}"
                 );
-                Some(own)
+                Some(listener)
             }
             "HTTP/1.1 503 Service Unavailable" => None,
             other => panic!("{other}"),

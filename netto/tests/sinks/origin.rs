@@ -101,9 +101,9 @@ fn no_spelling_of_a_path_leads_around_the_check_of_origin() {
     // The check is not vacuous: these spellings do lead there, from the own page.
     for path in ["/ws", "/%77s", "/%61pi/v1/info", "/api/%76%31/snapshot"] {
         assert_eq!(status(address, path, "https://evil.example"), 403, "{path}");
-        let own = status(address, path, "http://localhost");
-        assert!([101, 200].contains(&own), "{path}: {own}");
-        reached.insert(own);
+        let answer = status(address, path, "http://localhost");
+        assert!([101, 200].contains(&answer), "{path}: {answer}");
+        reached.insert(answer);
     }
     assert_eq!(reached.len(), 2, "a WebSocket and the API: {reached:?}");
 }

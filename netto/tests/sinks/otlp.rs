@@ -336,8 +336,9 @@ fn every_metric_of_every_feature_is_pushed() {
     let mut elsewhere = Vec::new();
     for feature in FEATURES {
         let families = feature.metrics.families;
-        let is_pushed = |own: &Family| {
-            own.otlp_name()
+        let is_pushed = |family: &Family| {
+            family
+                .otlp_name()
                 .is_some_and(|name| pushed.contains_key(&*name))
         };
         assert!(

@@ -200,7 +200,10 @@ fn the_effective_settings_are_a_file_that_says_the_same() {
         "#log-max-age is not set",
         "#otlp-headers is set, and not shown  # --otlp-headers",
     ] {
-        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        assert!(
+            text.lines().any(|printed| printed == line),
+            "{line}: {text}"
+        );
     }
     assert!(!text.contains("geheim"), "{text}");
     let again = folder.path().join("again.toml");

@@ -176,14 +176,14 @@ fn shipped(name: &str) -> String {
 #[test]
 fn netto_the_unit_and_the_chart_name_the_same_capabilities() {
     let unit = shipped("systemd/netto.service");
-    let own: BTreeSet<String> = netto_sys::privileges::NEEDED
+    let needed: BTreeSet<String> = netto_sys::privileges::NEEDED
         .iter()
         .map(ToString::to_string)
         .collect();
     for setting in ["CapabilityBoundingSet=", "AmbientCapabilities="] {
         let named = unit.lines().find_map(|line| line.strip_prefix(setting));
         let named = named.expect(setting).split(' ').map(str::to_owned);
-        assert_eq!(named.collect::<BTreeSet<_>>(), own, "{setting}");
+        assert_eq!(named.collect::<BTreeSet<_>>(), needed, "{setting}");
     }
     let chart = shipped("helm/netto/templates/daemonset.yaml");
     let added = chart
@@ -192,7 +192,7 @@ fn netto_the_unit_and_the_chart_name_the_same_capabilities() {
         .expect("the chart adds them");
     // Kubernetes leaves out the beginning of the names.
     let added = added.split(", ").map(|name| format!("CAP_{name}"));
-    assert_eq!(added.collect::<BTreeSet<_>>(), own);
+    assert_eq!(added.collect::<BTreeSet<_>>(), needed);
     assert!(chart.contains("drop: [ALL]"));
 }
 

@@ -115,12 +115,28 @@ fn counters_are_the_sums_of_all_snapshots() {
     check("netto_backlog_dropped_packets_total", &cpu, 20.0 * count);
     check("netto_cpu_dropped_packets_total", &cpu, 3.0 * count);
     let of = |interface, direction| [("interface", interface), ("direction", direction)];
-    let own = r#"eth\"0\\"#;
+    let interface_name = r#"eth\"0\\"#;
     for (name, labels, each) in [
-        ("netto_interface_packets_total", of(own, "rx"), 1_000.0),
-        ("netto_interface_bytes_total", of(own, "tx"), 250_000.0),
-        ("netto_interface_dropped_packets_total", of(own, "rx"), 5.0),
-        ("netto_interface_errors_total", of(own, "tx"), 4.0),
+        (
+            "netto_interface_packets_total",
+            of(interface_name, "rx"),
+            1_000.0,
+        ),
+        (
+            "netto_interface_bytes_total",
+            of(interface_name, "tx"),
+            250_000.0,
+        ),
+        (
+            "netto_interface_dropped_packets_total",
+            of(interface_name, "rx"),
+            5.0,
+        ),
+        (
+            "netto_interface_errors_total",
+            of(interface_name, "tx"),
+            4.0,
+        ),
         (
             "netto_interface_packets_total",
             of("other interfaces", "rx"),
@@ -130,7 +146,7 @@ fn counters_are_the_sums_of_all_snapshots() {
         check(name, &labels, each * count);
     }
     let labels = [
-        ("interface", own),
+        ("interface", interface_name),
         ("driver", "virtio_net"),
         ("hardware", "true"),
     ];

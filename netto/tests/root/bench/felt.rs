@@ -144,7 +144,7 @@ fn compare(
     }
     let mut alone = Vec::new();
     let chosen =
-        |name: &str| options.lines.is_empty() || options.lines.iter().any(|own| own == name);
+        |name: &str| options.lines.is_empty() || options.lines.iter().any(|line| line == name);
     for (name, beside) in lines.iter().filter(|(name, _)| chosen(name)) {
         let (mut lost, mut halts, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         let mut stream = start()?;

@@ -122,8 +122,8 @@ fn rates(truth: &Truth) -> Vec<f64> {
 
 /// The share of each CPU's time that netto reports of these parts; `None` if none is known.
 fn claimed(sum: &Snapshot, parts: &[OwnPart]) -> Option<Vec<f64>> {
-    let own = sum.sections.own.as_ref()?;
-    let known = || parts.iter().filter_map(|part| own.part_ns(*part));
+    let own_cost = sum.sections.own.as_ref()?;
+    let known = || parts.iter().filter_map(|part| own_cost.part_ns(*part));
     known().next()?;
     let of_cpu = |cpu: usize| known().map(|row| row[cpu]).sum::<u64>();
     let ratio = |cpu| of_cpu(cpu) as f64 / sum.interval_ns as f64;
@@ -182,13 +182,13 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
                     .collect()
             })
             .collect();
-        let own = mean(&costs[setup.cpu]);
-        costs_of_steps.push(own);
+        let cost = mean(&costs[setup.cpu]);
+        costs_of_steps.push(cost);
         let others = (0..cpus)
             .filter(|cpu| *cpu != setup.cpu)
             .map(|cpu| mean(&costs[cpu]));
         let other = others.reduce(f64::max);
-        dearest = dearest.max(own).max(other.unwrap_or(own));
+        dearest = dearest.max(cost).max(other.unwrap_or(cost));
         let said: Vec<&ReportedStep> = with
             .iter()
             .filter_map(|walk| walk.steps[index].netto.as_ref())
@@ -207,7 +207,7 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
             })
         };
         println!(
-            "| {} | {own:.2} %{} | {} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
+            "| {} | {cost:.2} %{} | {} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
             match rate {
                 0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
                 rate => rate.to_string(),
