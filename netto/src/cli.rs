@@ -349,7 +349,9 @@ fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {
     // The options would bring their own text, instead of the command's.
     let about = command.get_about().cloned().unwrap_or_default();
     let options = features.iter().filter_map(|feature| feature.options);
-    let command = options.fold(command, |command, own| (own.arguments)(command));
+    let command = options.fold(command, |command, of_feature| {
+        (of_feature.arguments)(command)
+    });
     command.about(about)
 }
 
@@ -359,7 +361,7 @@ fn of_features(features: &[Feature], matches: &clap::ArgMatches) -> Result<Featu
     let none = FeatureOptions::default();
     options
         .into_iter()
-        .try_fold(none, |all, own| (own.read)(matches, all))
+        .try_fold(none, |all, of_feature| (of_feature.read)(matches, all))
 }
 
 impl MeasureArgs {
@@ -477,7 +479,7 @@ mod tests {
         ] {
             let about = command
                 .find_subcommand(name)
-                .and_then(|own| own.get_about());
+                .and_then(|subcommand| subcommand.get_about());
             assert!(about.unwrap().to_string().starts_with(begin), "{about:?}");
         }
         command.debug_assert();

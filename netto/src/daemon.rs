@@ -410,7 +410,7 @@ impl Prepared {
                 features: self
                     .features
                     .iter()
-                    .map(|own| (own.name, own.api))
+                    .map(|feature| (feature.name, feature.api))
                     .collect(),
                 replay: self.replay,
                 targets: self.targets,

@@ -348,8 +348,8 @@ fn of_logs(given: &Show) -> Outcome {
 
 /// Keeps what measuring needs.
 fn give_up_privileges(features: &[Feature], config: &Config) {
-    let own = |feature: &Feature| (feature.capabilities)(&config.features).iter().copied();
-    let more = features.iter().flat_map(own);
+    let capabilities = |feature: &Feature| (feature.capabilities)(&config.features).iter().copied();
+    let more = features.iter().flat_map(capabilities);
     if let Err(error) = privileges::keep_needed(config.log_file.is_some(), more) {
         tracing::warn!("cannot give up privileges that are not needed: {error:#}");
     }

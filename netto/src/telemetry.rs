@@ -58,7 +58,7 @@ fn is_journal() -> bool {
         return false;
     };
     std::fs::metadata("/proc/self/fd/2")
-        .is_ok_and(|own| stream == format!("{}:{}", own.dev(), own.ino()))
+        .is_ok_and(|metadata| stream == format!("{}:{}", metadata.dev(), metadata.ino()))
 }
 
 /// Plain lines. The journal has its own clock, and takes the priority from the line's begin

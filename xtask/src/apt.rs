@@ -32,7 +32,7 @@ const LOCKS: [&str; 3] = [
 
 impl Apt {
     /// Packages of this machine's architecture.
-    pub fn own() -> Self {
+    pub fn native() -> Self {
         Apt::default()
     }
 
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn apt_waits_for_the_lock_of_another_one() {
         for arguments in [&["update", "--quiet"][..], &["install", "--yes", "clang"]] {
-            let shown = process::display(&Apt::own().command(arguments));
+            let shown = process::display(&Apt::native().command(arguments));
             assert!(shown.contains("-o DPkg::Lock::Timeout=600"), "{shown}");
         }
     }

@@ -137,9 +137,9 @@ fn dispatch(command: Command) -> Result<ExitCode> {
 
 /// The folder that holds the workspace; xtask's own folder lies in it.
 fn workspace_root() -> Result<PathBuf> {
-    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR")
         .context("xtask is run by cargo: type `cargo xtask …`")?;
-    let root = Path::new(&own)
+    let root = Path::new(&folder)
         .parent()
         .context("the folder of xtask has no parent")?;
     Ok(root.to_owned())

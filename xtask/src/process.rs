@@ -19,7 +19,7 @@ pub fn cargo() -> Command {
         let text = name.to_string_lossy();
         if ["CARGO_PKG_", "CARGO_MANIFEST_"]
             .iter()
-            .any(|own| text.starts_with(own))
+            .any(|prefix| text.starts_with(prefix))
         {
             command.env_remove(&name);
         }
@@ -104,7 +104,7 @@ pub fn each_line(
 
 /// Whether this process runs as root; the owner of `/proc/self` is its effective user.
 pub fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
 /// Finds a program in PATH, and in the folders where Debian keeps the

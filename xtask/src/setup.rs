@@ -129,8 +129,8 @@ fn toolchain(purpose: Purpose) -> Result<()> {
         components.push(("cargo-clippy", "clippy"));
     }
     for (program, component) in components {
-        let own = Path::new(&sysroot).join("bin").join(program);
-        if process::is_executable(&own) || is_foreign(&sysroot, program) {
+        let path = Path::new(&sysroot).join("bin").join(program);
+        if process::is_executable(&path) || is_foreign(&sysroot, program) {
             continue;
         }
         process::run(Command::new("rustup").args(["component", "add", component]))
@@ -159,10 +159,10 @@ fn install(wanted: &BTreeSet<String>) -> Result<()> {
         );
     }
     eprintln!("xtask: installing {}", names.join(" "));
-    Apt::own().update()?;
+    Apt::native().update()?;
     let mut arguments = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     arguments.extend(&names);
-    Apt::own()
+    Apt::native()
         .run(&arguments)
         .context("cannot install the system packages that netto's build needs")
 }
@@ -191,7 +191,7 @@ fn prometheus(root: &Path) -> Result<()> {
         bail!("prometheus and promtool are missing, needed for testing what netto exports");
     }
     eprintln!("xtask: unpacking prometheus below target/tools, for testing what netto exports");
-    Apt::own().unpack("prometheus", &tools(root))?;
+    Apt::native().unpack("prometheus", &tools(root))?;
     if !there("prometheus") || !there("promtool") {
         bail!("the package prometheus does not hold prometheus and promtool");
     }

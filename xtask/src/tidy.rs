@@ -121,15 +121,15 @@ fn check_crates(parsed: &BTreeMap<String, Code>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = crates.values().flat_map(circles::check).collect();
     let pages = crates.get(VIEWS.0).into_iter().flatten();
     for (module, (path, code)) in pages {
-        let [views, own, ..] = module.as_slice() else {
+        let [views, view, ..] = module.as_slice() else {
             continue;
         };
         for named in code.paths(module) {
             if let [also, other, _, ..] = named.as_slice()
                 && (views, also) == (&VIEWS.1.to_owned(), views)
-                && other != own
+                && other != view
             {
-                let message = format!("no view knows another: {own} names {other}");
+                let message = format!("no view knows another: {view} names {other}");
                 findings.push(Finding::new(path, 1, message));
             }
         }

@@ -28,7 +28,8 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Where cargo puts what it builds.
 pub fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |own| root.join(own))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
 /// What git knows or would; `None` where there is no git, or no repository.
@@ -123,14 +124,14 @@ mod tests {
 
     #[test]
     fn modules_that_a_macro_declares_are_among_the_files() {
-        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let found = files(own.parent().unwrap()).unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = files(folder.parent().unwrap()).unwrap();
         for file in [
             "metrics-common/src/sections/power.rs",
             "metrics-common/src/sections/own.rs",
             "web-frontend/src/views/now/mod.rs",
         ] {
-            assert!(found.iter().any(|own| own == Path::new(file)), "{file}");
+            assert!(found.iter().any(|path| path == Path::new(file)), "{file}");
         }
     }
 }

@@ -229,8 +229,8 @@ fn side_by_side(
     });
     let mut reports = Vec::new();
     for (&kernel, verdict) in matrix.iter().zip(verdicts) {
-        let (own, report) = verdict.with_context(|| format!("guest {}", kernel.name()))?;
-        tally.add(own);
+        let (of_guest, report) = verdict.with_context(|| format!("guest {}", kernel.name()))?;
+        tally.add(of_guest);
         reports.push((kernel, report));
     }
     Ok(reports)

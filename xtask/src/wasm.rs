@@ -305,9 +305,13 @@ fn number_imports(js: &mut [u8], module: &mut [u8]) {
         .collect();
     for file in [js, module] {
         let mut from = 0;
-        while let Some(place) = file[from..].windows(4).position(|own| own == b"__wb") {
+        while let Some(place) = file[from..].windows(4).position(|window| window == b"__wb") {
             let begin = from + place;
-            from = begin + file[begin..].iter().take_while(|own| is_part(own)).count();
+            from = begin
+                + file[begin..]
+                    .iter()
+                    .take_while(|byte| is_part(byte))
+                    .count();
             if let Some(number) = numbers.get(&file[begin..from]) {
                 file[from - HASH..from].copy_from_slice(number.as_bytes());
             }

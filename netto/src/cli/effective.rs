@@ -80,7 +80,7 @@ pub fn print(settings: &[Setting]) -> String {
 
 /// The keys whose values differ.
 pub fn changed<'a>(before: &'a [Setting], now: &'a [Setting]) -> impl Iterator<Item = &'a str> {
-    let value = |own: &Setting| own.given.as_ref().map(|(value, _)| value.clone());
+    let value = |setting: &Setting| setting.given.as_ref().map(|(value, _)| value.clone());
     let pairs = before.iter().zip(now);
     pairs
         .filter(move |(before, now)| value(before) != value(now))
@@ -91,7 +91,9 @@ pub fn changed<'a>(before: &'a [Setting], now: &'a [Setting]) -> impl Iterator<I
 fn given(option: &Arg, matches: &ArgMatches) -> String {
     let raw = matches.get_raw(option.get_id().as_str());
     let values = raw.into_iter().flatten();
-    let values: Vec<String> = values.map(|own| typed(&own.to_string_lossy())).collect();
+    let values: Vec<String> = values
+        .map(|value| typed(&value.to_string_lossy()))
+        .collect();
     match &values[..] {
         [one] => one.clone(),
         _ => format!("[{}]", values.join(", ")),
@@ -111,7 +113,7 @@ fn typed(value: &str) -> String {
     let parsed: Option<toml::Value> = toml::from_str(&format!("x = {value}"))
         .ok()
         .and_then(|table: toml::Table| table.get("x").cloned());
-    match parsed.filter(is_bare).filter(|own| !own.is_datetime()) {
+    match parsed.filter(is_bare).filter(|value| !value.is_datetime()) {
         Some(bare) => bare.to_string(),
         None => toml::Value::from(value).to_string(),
     }

@@ -76,9 +76,9 @@ impl Show {
     /// what is no file.
     pub fn hosts(&self) -> Option<(Vec<String>, Rank)> {
         let rank = self.command.hosts?;
-        let named = self.args.logs.iter().map(|own| {
-            let name = own.to_str()?;
-            (name.contains("://") || name.starts_with(UNIX) || !own.exists())
+        let named = self.args.logs.iter().map(|path| {
+            let name = path.to_str()?;
+            (name.contains("://") || name.starts_with(UNIX) || !path.exists())
                 .then(|| name.to_owned())
         });
         Some((named.collect::<Option<_>>()?, rank))
@@ -106,23 +106,24 @@ impl Show {
     /// # Errors
     /// A value that cannot be used.
     pub fn given(features: &[Feature], matches: &ArgMatches) -> Result<Option<Show>, clap::Error> {
-        let own = matches.subcommand().and_then(|(name, own)| {
+        let chosen = matches.subcommand().and_then(|(name, of_command)| {
             let mut commands = features.iter().filter_map(|feature| feature.command);
-            Some((commands.find(|own| own.name == name)?, own))
+            Some((commands.find(|command| command.name == name)?, of_command))
         });
-        own.map(|(command, own)| {
-            let show = Show {
-                args: ShowArgs::from_arg_matches(own)?,
-                command,
-                matches: own.clone(),
-            };
-            match show.hosts().filter(|(hosts, _)| !hosts.is_empty()) {
-                Some(_) => refuse_what_hosts_do_not_take(own)?,
-                None => refuse_what_does_not_go_together(&show.args, command.name, own)?,
-            }
-            Ok(show)
-        })
-        .transpose()
+        chosen
+            .map(|(command, of_command)| {
+                let show = Show {
+                    args: ShowArgs::from_arg_matches(of_command)?,
+                    command,
+                    matches: of_command.clone(),
+                };
+                match show.hosts().filter(|(hosts, _)| !hosts.is_empty()) {
+                    Some(_) => refuse_what_hosts_do_not_take(of_command)?,
+                    None => refuse_what_does_not_go_together(&show.args, command.name, of_command)?,
+                }
+                Ok(show)
+            })
+            .transpose()
     }
 }
 
@@ -168,9 +169,10 @@ fn refuse_what_does_not_go_together(
 
 /// Adds the commands of features.
 pub fn with_commands(features: &[Feature], command: clap::Command) -> clap::Command {
-    let own = features.iter().filter_map(|own| own.command);
-    own.fold(command, |all, own| {
-        let shown = (own.arguments)(ShowArgs::augment_args(clap::Command::new(own.name)));
-        all.subcommand(shown.about(own.about).after_help(EXIT_CODES))
+    let commands = features.iter().filter_map(|feature| feature.command);
+    commands.fold(command, |all, of_feature| {
+        let shown =
+            (of_feature.arguments)(ShowArgs::augment_args(clap::Command::new(of_feature.name)));
+        all.subcommand(shown.about(of_feature.about).after_help(EXIT_CODES))
     })
 }

@@ -116,13 +116,17 @@ fn sorted<'a>(
     known: &'a [Setting],
     now: &'a [Setting],
 ) -> (Vec<&'static str>, Vec<&'a str>, Vec<&'a str>) {
-    let options = features.iter().map(|own| (own.name, own.options));
-    let options = options.filter_map(|(name, own)| Some((name, own?)));
-    let reread = options.filter(|(_, own)| own.is_reread);
-    let (names, own): (Vec<&'static str>, Vec<_>) = reread.unzip();
-    let of_features = own.iter().fold(clap::Command::new("options"), |all, own| {
-        (own.arguments)(all)
-    });
+    let options = features
+        .iter()
+        .map(|feature| (feature.name, feature.options));
+    let options = options.filter_map(|(name, of_feature)| Some((name, of_feature?)));
+    let reread = options.filter(|(_, of_feature)| of_feature.is_reread);
+    let (names, reread_options): (Vec<&'static str>, Vec<_>) = reread.unzip();
+    let of_features = reread_options
+        .iter()
+        .fold(clap::Command::new("options"), |all, of_feature| {
+            (of_feature.arguments)(all)
+        });
     let is_taken_up = |key: &&str| {
         *key == "log-level" || cli::keys(&of_features).any(|(of_feature, _)| of_feature == *key)
     };

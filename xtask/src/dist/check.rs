@@ -81,7 +81,7 @@ fn symbols(dist: &Dist) -> Result<()> {
     ];
     for library in libraries(&headers) {
         ensure!(
-            of_glibc.iter().any(|own| library.starts_with(own)),
+            of_glibc.iter().any(|name| library.starts_with(name)),
             "netto asks for {library}, which is not everywhere"
         );
     }
@@ -188,7 +188,7 @@ fn chart(dist: &Dist) -> Result<()> {
             template.args(["--set", value]);
         }
         let text = process::output(&mut template)?;
-        let (own, others): (Vec<&str>, Vec<&str>) = text
+        let (foreign, others): (Vec<&str>, Vec<&str>) = text
             .split("\n---\n")
             .partition(|part| part.contains(&format!("\nkind: {FOREIGN}")));
         let policies = others
@@ -197,9 +197,9 @@ fn chart(dist: &Dist) -> Result<()> {
             .count();
         let wanted = usize::from(!values.is_empty());
         ensure!(
-            own.len() == wanted && policies == wanted,
+            foreign.len() == wanted && policies == wanted,
             "{name}: {} service monitors and {policies} network policies instead of {wanted}",
-            own.len()
+            foreign.len()
         );
         let file = dist.out.join(format!("manifests-{name}.yaml"));
         fs::write(&file, others.join("\n---\n"))?;

@@ -32,9 +32,10 @@ const OF_PYTHON: [&str; 2] = [
 
 /// Where cargo keeps what it has fetched.
 pub fn cargo_home() -> Result<PathBuf> {
-    let own = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let configured = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
-    own.or_else(home)
+    configured
+        .or_else(home)
         .context("neither CARGO_HOME nor HOME is set")
 }
 

@@ -29,7 +29,10 @@ const NAMES: &[&str] = &[
 
 /// The lines of a file that name the example, from 1, where it has no place.
 pub fn lines(path: &str, text: &str) -> Vec<(String, usize)> {
-    let has_place = PLACES.iter().chain(OTHERS).any(|own| path.starts_with(own));
+    let has_place = PLACES
+        .iter()
+        .chain(OTHERS)
+        .any(|place| path.starts_with(place));
     if has_place || is_test(path) {
         return Vec::new();
     }

@@ -73,7 +73,7 @@ impl Architecture {
     /// The archives have none.
     pub fn apt(self, folder: &Path) -> Result<Apt> {
         match self {
-            Architecture::Amd64 => Ok(Apt::own()),
+            Architecture::Amd64 => Ok(Apt::native()),
             Architecture::Arm64 => Apt::foreign(ARM64, &folder.join("apt-arm64")),
         }
     }
@@ -109,16 +109,16 @@ impl Architecture {
             return;
         };
         let target = ARM64_RUST.replace('-', "_");
-        let own = |name: &str| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
+        let variable = |name: &str| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
         cargo
             .args(["--target", ARM64_RUST])
             .env(
                 format!("CFLAGS_{target}"),
                 format!("--sysroot={}", root.display()),
             )
-            .env(own("LINKER"), format!("{gnu}-gcc"))
+            .env(variable("LINKER"), format!("{gnu}-gcc"))
             .env(
-                own("RUSTFLAGS"),
+                variable("RUSTFLAGS"),
                 format!("-Clink-arg=--sysroot={}", root.display()),
             );
     }

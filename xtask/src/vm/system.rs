@@ -163,11 +163,11 @@ mod tests {
             root: root.clone(),
             gnu: "no-architecture",
         };
-        let (own, of_this_machine) = (system.find("tc"), system.find("sh"));
+        let (in_root, of_this_machine) = (system.find("tc"), system.find("sh"));
         let mut libraries = Libraries::new();
         let missing = system.add_libraries(&root.join("sbin/tc"), &mut libraries);
         std::fs::remove_dir_all(&root).unwrap();
-        assert_eq!(own.unwrap(), root.join("sbin/tc"));
+        assert_eq!(in_root.unwrap(), root.join("sbin/tc"));
         assert!(of_this_machine.is_err());
         assert!(missing.unwrap_err().to_string().contains("libc.so.6"));
     }

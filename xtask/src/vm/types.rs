@@ -99,11 +99,11 @@ fn write_one(root: &Path, folder: &Path, reducer: &Path, kernel: Kernel) -> Resu
 
 /// The list with the package of a kernel, sorted by version.
 fn with_package(list: &str, kernel: &str, package: &str) -> String {
-    let own = format!("{kernel} {package}");
+    let added = format!("{kernel} {package}");
     let others = list
         .lines()
         .filter(|line| line.split(' ').next() != Some(kernel));
-    let mut lines: Vec<&str> = others.chain([own.as_str()]).collect();
+    let mut lines: Vec<&str> = others.chain([added.as_str()]).collect();
     lines.sort_by_key(|line| kernels::numbers(line));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }

@@ -143,10 +143,10 @@ impl Load {
         let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.45 };
         let slow = 0.35 + 0.65 * self.smooth(seconds, 41.0, cpu, 77);
         // Flows are not spread evenly over the queues.
-        let own = 0.3 + 1.1 * self.hash(9, u64::from(cpu), 3);
+        let queue_weight = 0.3 + 1.1 * self.hash(9, u64::from(cpu), 3);
         match source {
             Source::NET_RX if is_hot => (0.66 + 0.17 * wave * jitter).min(0.93),
-            Source::NET_RX if has_queue => (0.25 * load * burst * own * slow).min(0.55),
+            Source::NET_RX if has_queue => (0.25 * load * burst * queue_weight * slow).min(0.55),
             Source::NET_RX => 0.012 * load * burst,
             Source::NET_TX if has_queue => 0.008 * load,
             Source::NET_TX => 0.002 * load,

@@ -232,7 +232,7 @@ impl Past {
     /// The history under this description.
     fn into_history(self, info: &Arc<Info>) -> History {
         match self.0 {
-            Some((own, history)) if Arc::ptr_eq(&own, info) => history,
+            Some((known_info, history)) if Arc::ptr_eq(&known_info, info) => history,
             Some((_, older)) => {
                 let mut fresh = History::new(info);
                 fresh.continue_from(older);

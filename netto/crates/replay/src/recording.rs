@@ -151,7 +151,9 @@ impl Recording {
         let mut events = self.file.events_from(point.offset, info);
         let found = events.by_ref().take(MOST_PASSED_OVER);
         let (info, snapshot) = found.filter_map(Result::ok).find_map(|event| match event {
-            Event::Interval(info, own) if key_of(&own) == point.key => Some((info, own)),
+            Event::Interval(info, snapshot) if key_of(&snapshot) == point.key => {
+                Some((info, snapshot))
+            }
             _ => None,
         })?;
         let mut timeline = point.before;

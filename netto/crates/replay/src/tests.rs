@@ -182,7 +182,7 @@ fn numbers_grow_by_one_whatever_is_played() {
         numbers
             .iter()
             .zip(1..)
-            .all(|(own, expected)| *own == expected)
+            .all(|(actual, expected)| *actual == expected)
     );
 }
 
@@ -317,8 +317,8 @@ fn another_host_in_the_same_file_is_introduced_with_its_first_interval() {
             seen.extend(step.snapshot.map(|found| (host.clone(), found.interval_ns)));
         }
         for name in ["web-1", "web-2"] {
-            let own = seen.iter().filter(|(host, _)| host == name);
-            let length_ns: u64 = own.map(|(_, ns)| ns).sum();
+            let of_host = seen.iter().filter(|(host, _)| host == name);
+            let length_ns: u64 = of_host.map(|(_, ns)| ns).sum();
             assert_eq!(length_ns, 10 * INTERVAL_NS, "{name} at {speed}");
         }
         // And after a seek across it.

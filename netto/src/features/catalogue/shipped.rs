@@ -82,7 +82,7 @@ fn histogram_of(name: &str) -> &str {
     let of = |ending| name.strip_suffix(ending);
     let found = ["_bucket", "_sum", "_count"].into_iter().find_map(of);
     let is_one =
-        |own: &&str| all().any(|family| family.name == *own && family.kind == Kind::Histogram);
+        |base: &&str| all().any(|family| family.name == *base && family.kind == Kind::Histogram);
     found.filter(is_one).unwrap_or(name)
 }
 
@@ -106,7 +106,7 @@ fn check_names(whose: &str, text: &str) {
         assert!(CpuModes::NAMES.contains(&mode), "{whose}: no mode {mode}");
     }
     for part in values_of(text, "part") {
-        let is_one = OwnPart::ALL.iter().any(|own| own.slug() == part);
+        let is_one = OwnPart::ALL.iter().any(|own_part| own_part.slug() == part);
         assert!(is_one, "{whose}: no part {part}");
     }
     for slug in values_of(text, "sink") {
