@@ -97,7 +97,7 @@ mod tests {
         cli::command(FEATURES)
     }
 
-    fn told(name: &str) -> Option<String> {
+    fn advice_about(name: &str) -> Option<String> {
         unknown(&all(), [OsString::from("PATH"), name.into()])
     }
 
@@ -112,7 +112,7 @@ mod tests {
             ("NETTO_SOMETHING_ELSE", "unset it"),
             ("NETTO_", "unset it"),
         ] {
-            let text = told(name).unwrap();
+            let text = advice_about(name).unwrap();
             assert!(text.contains(name) && text.contains(part), "{text}");
         }
     }
@@ -123,10 +123,10 @@ mod tests {
         let variables: Vec<&str> = options(&command).filter_map(variable).collect();
         assert!(variables.contains(&"NETTO_CPUS") && variables.contains(&"NETTO_CONFIG"));
         for name in variables.into_iter().chain(OF_DEVELOPERS) {
-            assert_eq!(told(name), None, "{name}");
+            assert_eq!(advice_about(name), None, "{name}");
         }
         for name in ["NETTO", "NETTOX", "netto_frequency", "XNETTO_PORT"] {
-            assert_eq!(told(name), None, "{name}");
+            assert_eq!(advice_about(name), None, "{name}");
         }
     }
 }

@@ -236,11 +236,11 @@ mod tests {
             ..info()
         };
         let honest = check_report(&self::info(), None).lines().count();
-        for told in [check_report(&info, None), component_list(Err(&evil), &[])] {
+        for printed in [check_report(&info, None), component_list(Err(&evil), &[])] {
             let is_odd = |c: char| c.is_control() && c != '\n';
             assert!(
-                !told.contains(is_odd) && !told.contains("\nall is well"),
-                "{told}"
+                !printed.contains(is_odd) && !printed.contains("\nall is well"),
+                "{printed}"
             );
         }
         info.components = self::info().components;

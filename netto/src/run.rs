@@ -429,7 +429,7 @@ fn check_settings(config: &Config, args: &ConfigArgs, settings: &[Setting]) -> a
         print(&cli::print_settings(settings));
         return Ok(());
     }
-    let file = match args.run.measure.host.file.flags.told() {
+    let file = match args.run.measure.host.file.flags.path_and_keys() {
         Some((path, 1)) => format!("1 key in {}", path.display()),
         Some((path, keys)) => format!("{keys} keys in {}", path.display()),
         None => "no configuration file".to_owned(),

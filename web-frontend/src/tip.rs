@@ -34,13 +34,13 @@ pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
         (basis.host_ns, "other CPUs'"),
         (basis.nothing_ns, "none"),
     ];
-    let told = sources
+    let texts = sources
         .iter()
         .map(|&(ns, name)| (percent(ns), name))
         .filter(|&(percent, _)| percent >= 1.0)
         .map(|(percent, name)| format!("{percent} % {name}"))
         .collect::<Vec<_>>();
-    (percent(basis.stacks_ns) < 99.0 && basis.total_ns() > 0).then(|| told.join(", "))
+    (percent(basis.stacks_ns) < 99.0 && basis.total_ns() > 0).then(|| texts.join(", "))
 }
 
 /// The figures of a time in an interval, as names and values. The page's unit comes first, with the

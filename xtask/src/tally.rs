@@ -33,9 +33,9 @@ impl Tally {
             }
             Err(error) => {
                 self.failed += 1;
-                let told = format!("check {name} ... FAILED: {error:#}");
-                println!("{told}");
-                self.said.push(told);
+                let message = format!("check {name} ... FAILED: {error:#}");
+                println!("{message}");
+                self.said.push(message);
             }
         }
     }

@@ -50,7 +50,7 @@ impl FileFlags {
     }
 
     /// What file this is, if there is one, and how many keys it has.
-    pub fn told(&self) -> Option<(&Path, usize)> {
+    pub fn path_and_keys(&self) -> Option<(&Path, usize)> {
         Some((self.path.as_deref()?, self.keys.len()))
     }
 

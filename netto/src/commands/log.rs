@@ -196,10 +196,10 @@ mod tests {
             }],
             ..Contents::default()
         };
-        let told = text(&contents);
+        let printed = text(&contents);
         assert!(
-            !told.contains('\u{1b}') && !told.contains("\nall is well"),
-            "{told}"
+            !printed.contains('\u{1b}') && !printed.contains("\nall is well"),
+            "{printed}"
         );
     }
 }

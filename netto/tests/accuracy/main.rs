@@ -249,8 +249,8 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
 /// Every slug whose figure is further from the truth than it may be.
 fn wrong(found: &BTreeMap<&str, f64>, truth: &BTreeMap<&'static str, f64>) -> Vec<&'static str> {
     let is_off = |slug: &str, ns: f64| (found[slug] - ns).abs() > TOLERANCE * ns;
-    let off = truth.iter().filter(|(slug, ns)| is_off(slug, **ns));
-    off.map(|(slug, _)| *slug).collect()
+    let wrong = truth.iter().filter(|(slug, ns)| is_off(slug, **ns));
+    wrong.map(|(slug, _)| *slug).collect()
 }
 
 #[test]

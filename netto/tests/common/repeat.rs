@@ -16,7 +16,7 @@ const MAJORITY: usize = 2;
 /// As [`majority`].
 pub fn run(name: &str, attempt: impl FnMut() -> Result<()>) -> Result<()> {
     // The runner has begun a line with the name of the test.
-    majority(name, attempt, |told| println!("\n{told}"))
+    majority(name, attempt, |message| println!("\n{message}"))
 }
 
 /// Tries until most tries agree, and reports failed ones.

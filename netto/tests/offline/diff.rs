@@ -67,14 +67,14 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
     let error = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert_eq!(failed.status.code(), Some(1), "{error}");
     let lines: Vec<&str> = error.lines().collect();
-    let [not_met, met] = lines[..] else {
+    let [first, last] = lines[..] else {
         panic!("{error}");
     };
     assert!(
-        not_met.starts_with("not met: gro>+5%: GRO changed by"),
+        first.starts_with("not met: gro>+5%: GRO changed by"),
         "{error}"
     );
-    assert!(met.starts_with("error: tc_classify>+0.2pp: TC"), "{error}");
+    assert!(last.starts_with("error: tc_classify>+0.2pp: TC"), "{error}");
     for passing in ["tc_classify>+1pp", "tc_classify<-0.2pp", "tx_syscall>+5%"] {
         said(&["diff", a, b, "--fail-if", passing]);
     }

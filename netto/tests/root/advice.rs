@@ -72,13 +72,13 @@ pub fn ended(daemon: &Daemon, rule: &str) -> Result<()> {
 ///
 /// # Errors
 /// It never does; [`NotOnThisKernel`] if it lacks a figure here.
-pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
+pub fn wait_for(daemon: &Daemon, rule: &str) -> Result<Value> {
     let limit = if guest::is_one() {
         child::PATIENCE
     } else {
         HOLDS_WITHIN
     };
-    let told = child::within(limit, || {
+    let found = child::within(limit, || {
         let said = advice(daemon)?;
         // Probes do not count all of the first intervals.
         if daemon.sequence()? >= SETTLED
@@ -88,9 +88,9 @@ pub fn told(daemon: &Daemon, rule: &str) -> Result<Value> {
         }
         given(daemon, rule).map(Ok)
     })?;
-    let told = told.map_err(NotOnThisKernel)?;
-    println!("\n{told:#}");
-    Ok(told)
+    let advice = found.map_err(NotOnThisKernel)?;
+    println!("\n{advice:#}");
+    Ok(advice)
 }
 
 /// An agent of the host's own namespace.
@@ -130,19 +130,19 @@ pub fn idle_cpus(line: &str) -> Result<f64> {
 }
 
 /// A command that a rule advises.
-pub fn command(told: &Value, number: usize) -> Result<&str> {
-    told["try"][number].as_str().context("no such command")
+pub fn command(advice: &Value, number: usize) -> Result<&str> {
+    advice["try"][number].as_str().context("no such command")
 }
 
 /// Types a command that a rule advises.
-pub fn type_here(told: &Value, number: usize) -> Result<()> {
-    let command = command(told, number)?;
+pub fn type_here(advice: &Value, number: usize) -> Result<()> {
+    let command = command(advice, number)?;
     child::run(Command::new("sh").args(["-c", command])).map(drop)
 }
 
 /// No more was gained than a rule had said.
-pub fn is_bounded(told: &Value, gained: f64) -> Result<()> {
-    let Some(stated) = told["gain_cpus"].as_f64() else {
+pub fn is_bounded(advice: &Value, gained: f64) -> Result<()> {
+    let Some(stated) = advice["gain_cpus"].as_f64() else {
         println!("gained {gained:.2} CPUs, of which nothing was said");
         return Ok(());
     };
@@ -161,7 +161,7 @@ pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> 
     let daemon = Daemon::start(&["--max-overhead", "100"])?;
     let device = &wire.device;
     // How the device is set up is known after the first reading.
-    let told = child::eventually(|| {
+    let advice = child::eventually(|| {
         let entry = given(&daemon, "rx-on-one-cpu")?;
         let evidence = entry["evidence"].as_str().context("no evidence")?;
         let expected =
@@ -173,14 +173,14 @@ pub fn a_cpu_full_of_receiving_is_spread_by_the_advised_command() -> Result<()> 
         );
         Ok(entry)
     })?;
-    println!("\n{told:#}");
+    println!("\n{advice:#}");
     let full = format!("cpu{FULL}");
     let before = idle_cpus(&full)?;
-    type_here(&told, 0)?;
+    type_here(&advice, 0)?;
     child::eventually(|| ended(&daemon, "rx-on-one-cpu"))?;
     let gained = idle_cpus(&full)? - before;
     ensure!(gained > OFF, "nothing was gained");
-    is_bounded(&told, gained)
+    is_bounded(&advice, gained)
 }
 
 pub fn small_writes_are_told_until_they_are_large() -> Result<()> {
@@ -195,10 +195,10 @@ pub fn small_writes_are_told_until_they_are_large() -> Result<()> {
     };
     let small = writes("64")?;
     let daemon = Daemon::start(&["--max-overhead", "100"])?;
-    let told = told(&daemon, "small-writes")?;
-    let bytes = told["figures"][1]["value"].as_f64().context("no value")?;
-    ensure!(bytes <= 512.0, "{told}");
-    ensure!(told["gain_cpus"].as_f64() > Some(0.0), "{told}");
+    let advice = wait_for(&daemon, "small-writes")?;
+    let bytes = advice["figures"][1]["value"].as_f64().context("no value")?;
+    ensure!(bytes <= 512.0, "{advice}");
+    ensure!(advice["gain_cpus"].as_f64() > Some(0.0), "{advice}");
     drop(small);
     let _large = writes("65536")?;
     child::eventually(|| ended(&daemon, "small-writes"))

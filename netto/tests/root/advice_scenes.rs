@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::advice::{command, ended, idle_cpus, is_bounded, told, type_here};
+use crate::advice::{command, ended, idle_cpus, is_bounded, type_here, wait_for};
 use crate::child::{self, Owned};
 use crate::daemon::Daemon;
 use crate::flows::{agent, needs_two_cpus, steer};
@@ -74,8 +74,8 @@ fn most_is_gained<T>(
     rule: &str,
     mend: impl FnOnce(&Value) -> Result<T>,
 ) -> Result<()> {
-    let (told, gained) = gain(daemon, rule, mend)?;
-    let stated = told["gain_cpus"].as_f64().context("no gain is stated")?;
+    let (advice, gained) = gain(daemon, rule, mend)?;
+    let stated = advice["gain_cpus"].as_f64().context("no gain is stated")?;
     ensure!(
         gained >= LEAST_GAINED * stated,
         "{gained:.2} CPUs were gained, of {stated:.2}"
@@ -91,13 +91,13 @@ fn gain<T>(
 ) -> Result<(Value, f64)> {
     // The first intervals lack what was measured before all probes were there.
     child::eventually(|| settled(daemon))?;
-    let told = told(daemon, rule)?;
+    let advice = wait_for(daemon, rule)?;
     let before = idle_cpus("cpu")?;
-    let _mended = mend(&told)?;
+    let _mended = mend(&advice)?;
     child::eventually(|| ended(daemon, rule))?;
     let gained = idle_cpus("cpu")? - before;
-    is_bounded(&told, gained)?;
-    Ok((told, gained))
+    is_bounded(&advice, gained)?;
+    Ok((advice, gained))
 }
 
 /// netto with few samples: what these cost of a CPU ends with the work on it, and is gained, too.
@@ -171,13 +171,13 @@ fn rps_without_need_is_told_until_it_is_off() -> Result<()> {
     let daemon = start(&[])?;
     // How the device is set up is known after the first reading.
     child::eventually(|| {
-        let told = advice::given(&daemon, "rps-without-need")?;
-        let evidence = told["evidence"].as_str().context("no evidence")?;
+        let advice = advice::given(&daemon, "rps-without-need")?;
+        let evidence = advice["evidence"].as_str().context("no evidence")?;
         let expected = format!("; it is on for {}", wire.device);
         ensure!(evidence.ends_with(&expected), "{evidence}");
         Ok(())
     })?;
-    is_mended(&daemon, "rps-without-need", |told| type_here(told, 0))
+    is_mended(&daemon, "rps-without-need", |advice| type_here(advice, 0))
 }
 
 /// Bursts of datagrams that another CPU receives, with so many nanoseconds for each there.
@@ -198,12 +198,12 @@ fn a_backlog_that_drops_is_told_until_it_is_longer() -> Result<()> {
     // A burst is received before the next, and more than the backlog holds waits meanwhile.
     let _load = bursts(&network, "900", "1500", "2000000")?;
     let daemon = start(&[])?;
-    is_mended(&daemon, "backlog-drops", |told| {
+    is_mended(&daemon, "backlog-drops", |advice| {
         ensure!(
-            command(told, 0)? == "sysctl -w net.core.netdev_max_backlog=1000",
-            "{told}"
+            command(advice, 0)? == "sysctl -w net.core.netdev_max_backlog=1000",
+            "{advice}"
         );
-        type_here(told, 0)
+        type_here(advice, 0)
     })
 }
 
@@ -220,10 +220,10 @@ fn a_budget_that_ends_softirqs_is_told_until_it_is_larger() -> Result<()> {
     // More than one budget in a burst, and less than two.
     let _load = bursts(&network, "7", "8", "600000")?;
     let daemon = start(&[])?;
-    is_mended(&daemon, "budget-exhausted", |told| {
+    is_mended(&daemon, "budget-exhausted", |advice| {
         let expected = "sysctl -w net.core.netdev_budget=8 net.core.netdev_budget_usecs=200000";
-        ensure!(command(told, 0)? == expected, "{told}");
-        type_here(told, 0)
+        ensure!(command(advice, 0)? == expected, "{advice}");
+        type_here(advice, 0)
     })
 }
 
@@ -244,8 +244,8 @@ fn a_reader_without_its_cpu_is_told_until_it_has_another() -> Result<()> {
     let cpu = SENDS.to_string();
     let _sender = traffic::agent(&wire.inside, &["udp-paced", &to, rate, &cpu])?;
     let daemon = start(&[])?;
-    is_mended(&daemon, "reader-starved", |told| {
-        let advised = command(told, 0)?;
+    is_mended(&daemon, "reader-starved", |advice| {
+        let advised = command(advice, 0)?;
         let typed = advised.replace("PID-OF-THE-READER", &reader.pid().to_string());
         ensure!(typed != advised, "{advised}");
         child::run(Command::new("sh").args(["-c", &typed]))
@@ -261,10 +261,10 @@ fn tracking_without_need_is_told_until_it_is_off() -> Result<()> {
     let rate = here_or_in_guests("150000", "10000");
     let _sender = send_flows(&network.left, network.right_v4, rate)?;
     let daemon = start(&[])?;
-    most_is_gained(&daemon, "conntrack-without-nat", |told| {
+    most_is_gained(&daemon, "conntrack-without-nat", |advice| {
         // The first one looks for rules that need tracking.
         for number in 1..4 {
-            network.right.run_script(command(told, number)?)?;
+            network.right.run_script(command(advice, number)?)?;
         }
         Ok(())
     })
@@ -383,14 +383,14 @@ fn checksums_by_cpus_are_told_until_the_device_computes() -> Result<()> {
     // How the device is set up is known after the first reading.
     let expected = ["tx", "tso"].map(|name| format!("ethtool -K {} {name} on", wire.device));
     child::eventually(|| {
-        let told = advice::given(&daemon, "software-offloads")?;
+        let advice = advice::given(&daemon, "software-offloads")?;
         for (number, expected) in expected.iter().enumerate() {
-            ensure!(command(&told, number)? == expected, "{told}");
+            ensure!(command(&advice, number)? == expected, "{advice}");
         }
         Ok(())
     })?;
-    is_mended(&daemon, "software-offloads", |told| {
-        (0..expected.len()).try_for_each(|number| type_here(told, number))
+    is_mended(&daemon, "software-offloads", |advice| {
+        (0..expected.len()).try_for_each(|number| type_here(advice, number))
     })
 }
 
@@ -411,10 +411,10 @@ fn a_card_without_gro_is_told_until_it_is_on() -> Result<()> {
     let options = tree.options();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let daemon = start(&options)?;
-    is_mended(&daemon, "gro-off", |told| {
+    is_mended(&daemon, "gro-off", |advice| {
         let expected = format!("ethtool -K {device} gro on");
-        ensure!(command(told, 0)? == expected, "{told}");
-        type_here(told, 0)
+        ensure!(command(advice, 0)? == expected, "{advice}");
+        type_here(advice, 0)
     })
 }
 
@@ -449,9 +449,9 @@ fn memory_pressure_is_told_until_it_is_read() -> Result<()> {
         Ok([sender, reader])
     };
     let unread = send("listen")?;
-    let told = told(&start(&[])?, "memory-pressure")?;
+    let advice = wait_for(&start(&[])?, "memory-pressure")?;
     let expected = "sysctl -w net.ipv4.tcp_mem=\"4000 6000 200000\"";
-    ensure!(command(&told, 0)? == expected, "{told}");
+    ensure!(command(&advice, 0)? == expected, "{advice}");
     drop(unread);
     let _read = send("tcp-sinks")?;
     // An emulated machine's set-up is read again after minutes, and by another daemon at once.
@@ -471,12 +471,12 @@ fn timers_that_pace_are_told_until_there_are_none() -> Result<()> {
     let send = |how: &str| advice::agent_here(&["tcp-streams", &to, "8", rate, how]);
     let asking = send("asked")?;
     let daemon = start(&[])?;
-    is_mended(&daemon, "pacing-timers", |told| {
+    is_mended(&daemon, "pacing-timers", |advice| {
         // The kind of queue for new ones, and the device's.
         let expected = format!("tc qdisc replace dev {} root ", wire.device);
-        ensure!(command(told, 1)?.starts_with(&expected), "{told}");
+        ensure!(command(advice, 1)?.starts_with(&expected), "{advice}");
         if guest::is_one() {
-            (0..2).try_for_each(|number| type_here(told, number))?;
+            (0..2).try_for_each(|number| type_here(advice, number))?;
             return Ok(asking);
         }
         drop(asking);
@@ -503,8 +503,8 @@ fn polls_for_nothing_are_told_until_the_reader_sleeps() -> Result<()> {
 fn threads_that_look_for_requests_are_told_until_they_sleep() -> Result<()> {
     let poller = advice::agent_here(&["uring-idle"])?;
     let daemon = start(&[])?;
-    most_is_gained(&daemon, "spinning", |told| {
-        ensure!(command(told, 0)?.contains("iou-sqp"), "{told}");
+    most_is_gained(&daemon, "spinning", |advice| {
+        ensure!(command(advice, 0)?.contains("iou-sqp"), "{advice}");
         drop(poller);
         Ok(())
     })
@@ -534,9 +534,9 @@ fn an_owner_who_pays_is_told_until_it_has_another_cpu() -> Result<()> {
     };
     let victim = spin(RECEIVES)?;
     let daemon = start(&["--owners", "cgroup"])?;
-    let told = told(&daemon, "owner-pays")?;
+    let advice = wait_for(&daemon, "owner-pays")?;
     let file = format!("{}/cpuset.cpus", victims.path());
-    let advised = command(&told, 0)?;
+    let advised = command(&advice, 0)?;
     ensure!(advised.ends_with(&file), "{advised}");
     drop(victim);
     let before = missed(RECEIVES)?;
@@ -544,7 +544,7 @@ fn an_owner_who_pays_is_told_until_it_has_another_cpu() -> Result<()> {
     let victim = spin(SENDS)?;
     child::eventually(|| ended(&daemon, "owner-pays"))?;
     drop(victim);
-    is_bounded(&told, before - missed(SENDS)?)
+    is_bounded(&advice, before - missed(SENDS)?)
 }
 
 fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
@@ -557,10 +557,10 @@ fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
     let _sender = traffic::agent(&network.left, &["udp-paced", &to, rate, &cpu])?;
     let daemon = start(&["--latency", "--owners", "process"])?;
     child::eventually(|| settled(&daemon))?;
-    let told = told(&daemon, "own-cost")?;
+    let advice = wait_for(&daemon, "own-cost")?;
     ensure!(
-        command(&told, 0)? == "netto run --max-overhead 0.5",
-        "{told}"
+        command(&advice, 0)? == "netto run --max-overhead 0.5",
+        "{advice}"
     );
     let before = idle_cpus("cpu")?;
     drop(daemon);
@@ -569,7 +569,7 @@ fn what_netto_costs_is_told_until_its_budget_is_small() -> Result<()> {
         settled(&daemon)?;
         ended(&daemon, "own-cost")
     })?;
-    is_bounded(&told, idle_cpus("cpu")? - before)
+    is_bounded(&advice, idle_cpus("cpu")? - before)
 }
 
 fn what_hardware_could_do_is_told_until_it_is_not_done() -> Result<()> {

@@ -99,7 +99,7 @@ impl<'a> Inside<'a> {
     }
 
     /// The anomalies of a metric.
-    fn told(&self, metric: &str) -> Result<Vec<Value>> {
+    fn anomalies_of(&self, metric: &str) -> Result<Vec<Value>> {
         let answer = self.get("/api/v1/anomalies")?.json()?;
         let all = answer["anomalies"].as_array().context("no list")?;
         let of_metric = all.iter().filter(|anomaly| anomaly["metric"] == metric);
@@ -108,16 +108,19 @@ impl<'a> Inside<'a> {
 
     /// Makes trouble for a while, and mends it.
     fn is_told<T>(&self, metric: &str, make: impl FnOnce() -> Result<T>) -> Result<()> {
-        ensure!(self.told(metric)?.is_empty(), "{metric} before it is made");
+        ensure!(
+            self.anomalies_of(metric)?.is_empty(),
+            "{metric} before it is made"
+        );
         let (before, made) = (now()?, make()?);
         let after = now()?;
         std::thread::sleep(LASTS);
         drop(made);
         let mended = now()?;
         let one = child::eventually(|| {
-            let told = self.told(metric)?;
-            let [anomaly] = &told[..] else {
-                return Err(anyhow!("{metric}: {told:?}"));
+            let listed = self.anomalies_of(metric)?;
+            let [anomaly] = &listed[..] else {
+                return Err(anyhow!("{metric}: {listed:?}"));
             };
             ensure!(
                 anomaly.get("end_unix_seconds").is_some(),
@@ -204,11 +207,11 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
         )?;
         Ok(Mends(|| drop(right.run("tc", "qdisc del dev lan root"))))
     })?;
-    let named = netto.told("drops-for-lack-of-room")?;
+    let named = netto.anomalies_of("drops-for-lack-of-room")?;
     ensure!(named.len() == 1, "by their reason: {named:?}");
     let detail = named[0]["evidence"].as_str().context("no evidence")?;
     ensure!(detail.contains("QDISC_DROP"), "{detail}");
-    let by_queues = netto.told("qdisc-drops")?;
+    let by_queues = netto.anomalies_of("qdisc-drops")?;
     ensure!(
         by_queues.len() == 1,
         "by the queueing discipline: {by_queues:?}"
@@ -337,7 +340,7 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
     let netto = Inside::start(&network.right, &options)?;
     let mut random = SplitMix64(28);
     let (begun, mut given) = (Instant::now(), Given::default());
-    let (mut changes, mut told) = (0, Vec::<Value>::new());
+    let (mut changes, mut seen) = (0, Vec::<Value>::new());
     while begun.elapsed().as_secs_f64() < 60.0 * minutes {
         let _first = load(&network, files, random.below(11))?;
         for _ in 0..3 + random.below(40) {
@@ -348,9 +351,9 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
         let answer = netto.get("/api/v1/anomalies")?.json()?;
         let all = answer["anomalies"].as_array().context("no list")?;
         for anomaly in all {
-            if told.iter().all(|before| before["id"] != anomaly["id"]) {
+            if seen.iter().all(|before| before["id"] != anomaly["id"]) {
                 println!("{:.0} s: {anomaly}", begun.elapsed().as_secs_f64());
-                told.push(anomaly.clone());
+                seen.push(anomaly.clone());
             }
         }
         changes += 1;
@@ -359,10 +362,10 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
     println!(
         "\n{minutes} minutes, {changes} changes of load: {} anomalies, {} changes of advice, {most:?} began \
          most often",
-        told.len(),
+        seen.len(),
         given.changes.len()
     );
-    ensure!(told.len() <= 1, "more than one was told");
+    ensure!(seen.len() <= 1, "more than one was told");
     // Advice that returns with its load is given longer; what begins more often comes and goes.
     ensure!(most.is_none_or(|(_, count)| count <= 2), "{most:?}");
     Ok(())

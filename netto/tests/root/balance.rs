@@ -61,8 +61,8 @@ fn until(clients: &Clients, what: &str, is_so: impl Fn(f64) -> bool) -> Result<(
 fn both_are_weighed(scene: &Scene, asks: &str) -> Result<()> {
     child::eventually(|| {
         for replica in &scene.replicas {
-            let told = replica.told(asks)?;
-            ensure!(told.trim_end().ends_with('%'), "it tells {told:?}");
+            let answer = replica.agent_answer(asks)?;
+            ensure!(answer.trim_end().ends_with('%'), "it tells {answer:?}");
         }
         Ok(())
     })
@@ -78,7 +78,7 @@ fn traffic_goes_to_the_better_replica_and_comes_back() -> Result<()> {
     scene.replicas[1].limit.set(SLOW)?;
     until(&clients, "one disk slow", |share| share < 0.15)?;
     for (replica, name) in scene.replicas.iter().zip(["a", "b"]) {
-        println!("{name} tells {}", replica.told("reads")?.trim_end());
+        println!("{name} tells {}", replica.agent_answer("reads")?.trim_end());
     }
     scene.replicas[1].limit.set(0)?;
     until(&clients, "both disks alike again", |share| share > 0.3)
@@ -114,8 +114,11 @@ fn table(rows: impl IntoIterator<Item = Row>) -> Result<()> {
             let clients = scene.clients(row.reads_percent)?;
             line += &format!(" {} |", measured(&clients)?);
             if let Some(asks) = asks {
-                let told = scene.replicas.iter().map(|replica| replica.told(asks));
-                eprintln!("{balance} {asks}: {:?}", told.collect::<Vec<_>>());
+                let answers = scene
+                    .replicas
+                    .iter()
+                    .map(|replica| replica.agent_answer(asks));
+                eprintln!("{balance} {asks}: {:?}", answers.collect::<Vec<_>>());
             }
         }
         println!("{line}");

@@ -238,9 +238,9 @@ fn a_component_whose_module_is_loaded_becomes_available() -> Result<()> {
         after.cost().cpu_ns(row).is_some(),
         "available, and no values"
     );
-    let told = daemon.daemon().info()?;
+    let info = daemon.daemon().info()?;
     ensure!(
-        told == daemon.info,
+        info == daemon.info,
         "/api/v1/info does not say what the log says"
     );
     let metrics = crate::http::get_ok(daemon.daemon().at, "/metrics")?.body;

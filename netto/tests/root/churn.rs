@@ -52,9 +52,9 @@ fn come_and_go(groups: u32, within: Duration) -> Result<()> {
     let before = resident_bytes(&followed.next()?)?;
     let begun = Instant::now();
     let mut hosts = start_hosts(&folder, groups / HOSTS, within)?;
-    let (mut met, mut shown) = (0, BTreeSet::new());
+    let (mut figures, mut shown) = (0, BTreeSet::new());
     let mut take = |snapshot: Snapshot| -> Result<u64> {
-        met += sums_hold(&snapshot)?;
+        figures += sums_hold(&snapshot)?;
         let owners = owners(&snapshot)?.owners.iter();
         shown.extend(owners.filter(|owner| is_of_group(owner)).map(identity));
         Ok(snapshot.time_unix_ns)
@@ -78,7 +78,7 @@ fn come_and_go(groups: u32, within: Duration) -> Result<()> {
         guests.pids.len(),
     );
     ensure!(guests.paths.len() as u32 == groups && guests.pids.len() as u32 == groups * GUESTS);
-    ensure!(met > 100, "only {met} figures were not 0");
+    ensure!(figures > 100, "only {figures} figures were not 0");
     guests.have_their_names(&shown)?;
     ensure!(
         after < before + GROWTH_BYTES,
@@ -181,9 +181,12 @@ impl Guests {
         );
         let mut known = BTreeSet::new();
         for (id, cgroup, pid, comm) in shown {
-            let told = ids.get(cgroup.as_str());
+            let current = ids.get(cgroup.as_str());
             let Some(path) = self.paths.get(id) else {
-                ensure!(told.is_none(), "{cgroup} was {told:?} and is shown as {id}");
+                ensure!(
+                    current.is_none(),
+                    "{cgroup} was {current:?} and is shown as {id}"
+                );
                 continue;
             };
             ensure!(

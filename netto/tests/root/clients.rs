@@ -108,13 +108,13 @@ fn next(log: &Path) -> Result<Vec<Snapshot>> {
 /// How far the worst interval is from the period, as a ratio, and how many stacks were lost.
 fn worst(snapshots: &[Snapshot]) -> (f64, u64) {
     let period_ns = PERIOD_MS * 1_000_000;
-    let off = snapshots
+    let furthest_ns = snapshots
         .iter()
         .map(|snapshot| snapshot.interval_ns.abs_diff(period_ns))
         .max()
         .unwrap_or(period_ns);
     let lost = snapshots.iter().flat_map(|s| &s.cost().stacks_lost).sum();
-    (off as f64 / period_ns as f64, lost)
+    (furthest_ns as f64 / period_ns as f64, lost)
 }
 
 /// The highest frequency of the issue that this kernel allows.
@@ -148,14 +148,14 @@ fn hammered() -> Result<()> {
                 return anyhow::Ok(true);
             }
             let (quiet, _) = worst(&next(&log)?);
-            let (off, lost) = worst(&hammer(&daemon, &log, path)?);
+            let (deviation, lost) = worst(&hammer(&daemon, &log, path)?);
             println!(
                 "{frequency} Hz, {path}: worst interval {:.1} % off ({:.1} % without clients), {lost} stacks lost",
-                off * 100.0,
+                deviation * 100.0,
                 quiet * 100.0
             );
             // The promise is a tenth; where quiet intervals break that, it is the host's doing.
-            Ok(off <= f64::max(0.1, 2.0 * quiet) && lost == 0)
+            Ok(deviation <= f64::max(0.1, 2.0 * quiet) && lost == 0)
         })?;
         ensure!(
             is_good,

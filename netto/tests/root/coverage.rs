@@ -97,15 +97,15 @@ fn starts(beside: bool) -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     for start in 1..=STARTS {
         let _other = beside.then(|| Daemon::start(&[])).transpose()?;
-        let (covered, off) = one_start()?;
+        let (covered, deviation) = one_start()?;
         println!(
             "\nstart {start}: {covered} of {INTERVALS} intervals contain the truth, all together are {:+.1} % off",
-            off * 100.0
+            deviation * 100.0
         );
         ensure!(
-            covered >= LEAST_COVERED && off.abs() <= MOST_OFF,
+            covered >= LEAST_COVERED && deviation.abs() <= MOST_OFF,
             "start {start}: {covered} of {INTERVALS}, {:+.1} % off",
-            off * 100.0
+            deviation * 100.0
         );
     }
     Ok(())

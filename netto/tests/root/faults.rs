@@ -212,8 +212,8 @@ fn owners_detached() -> Result<()> {
     let groups = [Group::new("receives")?, Group::new("sends")?];
     let flow = Flow::udp([&groups[0], &groups[1]], &network, 6001, rate(2_000));
     let load = flow.start()?;
-    let told = |interval: &Snapshot| format!("{:?}", interval.sections.owners);
-    followed.find(told, |interval| {
+    let shown = |interval: &Snapshot| format!("{:?}", interval.sections.owners);
+    followed.find(shown, |interval| {
         let caused = caused_by(interval, &groups[0], "rx_softirq")?;
         Ok((caused > 0.0).then_some(()))
     })?;

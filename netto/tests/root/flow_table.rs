@@ -71,8 +71,8 @@ pub fn send_frames(device: &str) -> Result<()> {
 /// Two hosts, of which the left one sends nothing of its own.
 pub fn network() -> Result<Network> {
     let network = Network::direct()?;
-    let off = network.left.sysctl("net/ipv6/conf/lan/disable_ipv6", "1");
-    off.map(|()| network)
+    let result = network.left.sysctl("net/ipv6/conf/lan/disable_ipv6", "1");
+    result.map(|()| network)
 }
 
 /// `netto flows` at the receiver's device.

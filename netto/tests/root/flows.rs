@@ -183,7 +183,7 @@ pub fn sums_hold(snapshot: &Snapshot) -> Result<usize> {
         let columns = time.iter().enumerate().filter(|(_, ns)| **ns > 0);
         left.extend(columns.map(|(column, ns)| ((row, column), *ns)));
     }
-    let met = left.len();
+    let count = left.len();
     for caused in &owners(snapshot)?.caused {
         let row = caused.component as usize;
         for (column, ns) in caused.cpu_ns.iter().enumerate() {
@@ -197,7 +197,7 @@ pub fn sums_hold(snapshot: &Snapshot) -> Result<usize> {
         let slug = metrics_common::COMPONENTS[row].slug;
         ensure!(ns == 0, "owners of {slug} have {ns} ns less than it took");
     }
-    Ok(met)
+    Ok(count)
 }
 
 /// The sum of intervals over this length.

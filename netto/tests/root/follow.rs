@@ -133,11 +133,11 @@ impl Followed {
         Ok(*snapshot)
     }
 
-    /// Reads on until something is found in an interval; `told` tells what was in the last of those
+    /// Reads on until something is found in an interval; `describe` says what was in the last of those
     /// in which nothing was.
     pub fn find<T>(
         &mut self,
-        told: impl Fn(&Snapshot) -> String,
+        describe: impl Fn(&Snapshot) -> String,
         mut look: impl FnMut(&Snapshot) -> Result<Option<T>>,
     ) -> Result<T> {
         let deadline = Instant::now() + PATIENCE;
@@ -146,7 +146,11 @@ impl Followed {
             if let Some(found) = look(&snapshot)? {
                 return Ok(found);
             }
-            ensure!(Instant::now() < deadline, "not found: {}", told(&snapshot));
+            ensure!(
+                Instant::now() < deadline,
+                "not found: {}",
+                describe(&snapshot)
+            );
         }
     }
 

@@ -33,10 +33,10 @@ fn score(daemon: &Daemon) -> Result<Value> {
     http::get_ok(daemon.at, "/api/v1/score?last=5s")?.json()
 }
 
-/// What the daemon tells load balancers that say this.
-fn told(at: SocketAddr, said: &str) -> Result<String> {
+/// What the daemon answers to a load balancer that sends this.
+fn agent_answer(at: SocketAddr, request: &str) -> Result<String> {
     let mut stream = TcpStream::connect(at)?;
-    stream.write_all(said.as_bytes())?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -68,14 +68,14 @@ fn a_host_is_scored_and_load_balancers_are_told() -> Result<()> {
     let lookups = daemon.snapshot()?["health"]["cache_lookups"].is_u64();
     ensure!(lookups == lacks("page_cache").is_none(), "{answer}");
     // Without connections and devices there is no score, and no weight.
-    let line = told(agent, "reads\n")?;
+    let line = agent_answer(agent, "reads\n")?;
     let is_weight = line.trim_end().strip_suffix('%');
     let weight = is_weight.map(str::parse::<u32>).transpose()?;
     ensure!(
         line == "up\n" || weight.is_some_and(|weight| (1..=100).contains(&weight)),
         "{line:?}"
     );
-    let orca = told(agent, "orca\n")?;
+    let orca = agent_answer(agent, "orca\n")?;
     ensure!(
         orca.starts_with("endpoint-load-metrics: TEXT ") && orca.contains("cpu_utilization="),
         "{orca:?}"

@@ -64,17 +64,17 @@ fn of_a_read_and_of_a_request_is_told() -> Result<()> {
     println!("\na read of 1 KB that the page cache has: {alone:.0} ns, {with:.0} ns with --health");
     let _statistics = Statistics::enable()?;
     let looks = ["netto_health_pages", "netto_health_read"];
-    let met = runs(&daemon, &looks, || read_ns(&file).map(drop))?;
+    let count = runs(&daemon, &looks, || read_ns(&file).map(drop))?;
     // On this kernel there may be no such program.
     let is_missed = daemon.snapshot()?["health"]["cache_lookups"].is_null();
-    ensure!(met >= READS || is_missed, "{met} of {READS}");
+    ensure!(count >= READS || is_missed, "{count} of {READS}");
     // A guest has no such device.
     let Ok(disk) = Disk::new() else {
         return Ok(());
     };
     let programs = ["netto_health_issue", "netto_health_complete"];
-    let met = runs(&daemon, &programs, || read_past_the_cache(&disk.device()))?;
-    ensure!(met >= 2 * REQUESTS, "{met} of {REQUESTS}");
+    let count = runs(&daemon, &programs, || read_past_the_cache(&disk.device()))?;
+    ensure!(count >= 2 * REQUESTS, "{count} of {REQUESTS}");
     Ok(())
 }
 

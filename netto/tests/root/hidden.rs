@@ -82,9 +82,10 @@ fn pacing_is_networks_hrtimers() -> Result<()> {
         .sysctl("net/ipv4/tcp_congestion_control", "bbr")?;
     let _paced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let paced = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
-    let told = format!("timers took {unpaced:.4} of the RX softirq's time, with pacing {paced:.4}");
-    println!("{told}");
-    ensure!(unpaced < 0.01 && paced > 0.03, told);
+    let message =
+        format!("timers took {unpaced:.4} of the RX softirq's time, with pacing {paced:.4}");
+    println!("{message}");
+    ensure!(unpaced < 0.01 && paced > 0.03, message);
     Ok(())
 }
 

@@ -199,12 +199,12 @@ fn packets_steered_to_a_quiet_cpu_have_cause_victim_and_origin() -> Result<()> {
         }
         Ok(from.then_some(()))
     })?;
-    let (status, told, _) = run_to_end(&["check", "--sys-root", quiet.root()])?;
+    let (status, printed, _) = run_to_end(&["check", "--sys-root", quiet.root()])?;
     let note = format!(
         "CPUs that are meant to be quiet: {QUIET} ({}).",
         quiet.why()
     );
-    ensure!(status.success() && told.contains(&note), "{told}");
+    ensure!(status.success() && printed.contains(&note), "{printed}");
     quiet.set(false)?;
     wait_for(&mut followed, |snapshot| {
         Ok(snapshot.sections.intruders.is_none().then_some(()))
@@ -252,8 +252,8 @@ fn on_a_cpu_that_the_kernel_isolates_are_named() -> Result<()> {
         }
         Ok(found.map(|_| ()))
     })?;
-    let (_, told, _) = run_to_end(&["check"])?;
+    let (_, printed, _) = run_to_end(&["check"])?;
     let note = format!("CPUs that are meant to be quiet: {QUIET} (isolcpus");
-    ensure!(told.contains(&note), "{told}");
+    ensure!(printed.contains(&note), "{printed}");
     Ok(())
 }

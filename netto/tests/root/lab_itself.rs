@@ -96,16 +96,16 @@ fn a_program_attached_to_a_device_lets_packets_pass() -> Result<()> {
 fn a_host_that_is_not_quiet_is_noticed_and_named() -> Result<()> {
     let network = Network::direct()?;
     let traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
-    let Err(told) = quiet::wait(Duration::ZERO) else {
+    let Err(error) = quiet::wait(Duration::ZERO) else {
         anyhow::bail!("a stream of packets is taken for quiet");
     };
     drop(traffic);
-    let text = told.to_string();
+    let text = error.to_string();
     ensure!(
         text.starts_with("this host is not quiet: ") && text.contains(" % networking"),
         "{text}"
     );
-    ensure!(trial::outcome(told, false).is_ok(), "no skip");
+    ensure!(trial::outcome(error, false).is_ok(), "no skip");
     let again = trial::NotNow(text).into();
     ensure!(trial::outcome(again, true).is_err(), "no failure in CI");
     Ok(())
@@ -116,13 +116,13 @@ type Outcome = fn() -> Result<()>;
 
 /// Runs tries with these outcomes; returns the result, the number of tries, and the messages.
 fn tries(outcomes: &[Outcome]) -> (Result<()>, usize, Vec<String>) {
-    let (mut made, mut told) = (0, Vec::new());
+    let (mut made, mut messages) = (0, Vec::new());
     let attempt = || {
         made += 1;
         outcomes.get(made - 1).context("one try too many")?()
     };
-    let result = repeat::majority("NAME", attempt, |line| told.push(line.to_owned()));
-    (result, made, told)
+    let result = repeat::majority("NAME", attempt, |line| messages.push(line.to_owned()));
+    (result, made, messages)
 }
 
 fn majority() -> Result<()> {
@@ -133,12 +133,15 @@ fn majority() -> Result<()> {
     let first = "NAME failed at try 1: 0.2 of\nall";
     let unsteady = "UNSTEADY: NAME failed 1 of 3 tries: 0.2 of";
 
-    let (result, made, told) = tries(&[holds]);
-    ensure!(result.is_ok() && made == 1 && told.is_empty(), "{told:?}");
-    let (result, made, told) = tries(&[one, holds, holds]);
+    let (result, made, messages) = tries(&[holds]);
     ensure!(
-        result.is_ok() && made == 3 && told == [first, unsteady],
-        "{told:?}"
+        result.is_ok() && made == 1 && messages.is_empty(),
+        "{messages:?}"
+    );
+    let (result, made, messages) = tries(&[one, holds, holds]);
+    ensure!(
+        result.is_ok() && made == 3 && messages == [first, unsteady],
+        "{messages:?}"
     );
     let second = "NAME failed at try 2: 0.3";
     let third = "NAME failed at try 3: 0.3";
@@ -148,19 +151,22 @@ fn majority() -> Result<()> {
     ];
     for (outcomes, last) in failures {
         let tries_made = outcomes.len();
-        let (result, made, told) = tries(&outcomes);
+        let (result, made, messages) = tries(&outcomes);
         let text = result.err().context("most tries failed")?.to_string();
         ensure!(
             text == format!("2 of {tries_made} tries failed:\n0.2 of\nall\n0.3"),
             "{text}"
         );
-        ensure!(made == tries_made && told == [first, last], "{told:?}");
+        ensure!(
+            made == tries_made && messages == [first, last],
+            "{messages:?}"
+        );
     }
 
-    let (result, made, told) = tries(&[skip]);
+    let (result, made, messages) = tries(&[skip]);
     let error = result.err().context("a skip is no success")?;
     ensure!(
-        trial::is_skip(&error) && made == 1 && told.is_empty(),
+        trial::is_skip(&error) && made == 1 && messages.is_empty(),
         "{error:#}"
     );
     let (result, made, _) = tries(&[one, skip]);

@@ -46,7 +46,7 @@ tests! {
         = latency_changes::its_price_is_the_kernels;
     latency::the_clock_is_set_and_no_packet_is_in_a_wrong_bucket ["ip"]
         = latency_changes::the_clock_is_set;
-    latency::who_does_not_ask_has_no_program_and_is_told_how_to_ask = off;
+    latency::who_does_not_ask_has_no_program_and_is_told_how_to_ask = not_asked;
 }
 
 pub const TURNS: u64 = 300;
@@ -242,7 +242,7 @@ fn sampled() -> Result<()> {
     Ok(())
 }
 
-fn off() -> Result<()> {
+fn not_asked() -> Result<()> {
     let daemon = Shared::take()?;
     let info = daemon.info()?;
     let known = info

@@ -68,8 +68,8 @@ pub fn asked_for_otherwise() -> Result<()> {
     write("latency = true\nlatency-points = [\"nowhere\"]\n")?;
     daemon.process.signal("HUP")?;
     child::eventually(|| {
-        let told = daemon.process.stderr();
-        ensure!(told.contains("knows no point \"nowhere\""), "{told}");
+        let printed = daemon.process.stderr();
+        ensure!(printed.contains("knows no point \"nowhere\""), "{printed}");
         Ok(())
     })?;
     becomes(&daemon, &["udp-socket-read"])?;

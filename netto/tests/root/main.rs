@@ -96,9 +96,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut named = named
         .map(|row| row.tests)
         .chain(daemon::SHARING.iter().copied());
-    if let Some(gone) = named.find(|begin| !tests.clone().any(|test| test.name.starts_with(begin)))
+    if let Some(missing) =
+        named.find(|begin| !tests.clone().any(|test| test.name.starts_with(begin)))
     {
-        anyhow::bail!("no test is called {gone}; see tests/common/tiers.rs and daemon.rs");
+        anyhow::bail!("no test is called {missing}; see tests/common/tiers.rs and daemon.rs");
     }
     let filter = arguments.filter.clone().unwrap_or_default();
     let is_guests = |name: &str| tiers::rows("root", name).any(|row| row.is_guest);

@@ -325,11 +325,11 @@ fn owners_sum_to_the_component() -> Result<()> {
     let mut followed = Followed::start_with(&["--owners", "process"])?;
     let _load = Flow::udp([&one, &senders], &network, 6001, rate(20_000)).start()?;
     followed.catch_up()?;
-    let mut met = 0;
+    let mut figures = 0;
     for _ in 0..30 {
-        met += sums_hold(&followed.next()?)?;
+        figures += sums_hold(&followed.next()?)?;
     }
-    ensure!(met > 100, "only {met} figures were not 0");
+    ensure!(figures > 100, "only {figures} figures were not 0");
     Ok(())
 }
 
@@ -420,8 +420,8 @@ fn its_price_is_the_kernels() -> Result<()> {
 fn note_becomes(daemon: &Daemon, is_told: bool) -> Result<()> {
     child::eventually(|| {
         let notes = daemon.info()?.notes;
-        let told = notes.iter().filter(|note| note.contains(DETACHED)).count();
-        ensure!(told == usize::from(is_told), "{notes:?}");
+        let count = notes.iter().filter(|note| note.contains(DETACHED)).count();
+        ensure!(count == usize::from(is_told), "{notes:?}");
         Ok(())
     })
 }

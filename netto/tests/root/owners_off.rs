@@ -40,10 +40,10 @@ fn no_program_and_told_how_to_ask(daemon: &Daemon) -> Result<()> {
     let status = Command::new(binary())
         .args(["run", "--owners", "everybody"])
         .output()?;
-    let told = String::from_utf8_lossy(&status.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&status.stderr).into_owned();
     ensure!(
-        status.status.code() == Some(2) && told.contains("cgroup"),
-        "{told}"
+        status.status.code() == Some(2) && printed.contains("cgroup"),
+        "{printed}"
     );
     Ok(())
 }

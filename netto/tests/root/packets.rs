@@ -236,8 +236,8 @@ fn odd_name() -> Result<()> {
     ensure!(counted >= 500.0, "{counted} packets");
     drop(wire);
     child::eventually(|| {
-        let gone = interface(&daemon.snapshot()?, ODD_NAME).is_none();
-        ensure!(gone, "it is still there");
+        let is_missing = interface(&daemon.snapshot()?, ODD_NAME).is_none();
+        ensure!(is_missing, "it is still there");
         Ok(())
     })?;
     daemon.settle()?;

@@ -98,7 +98,7 @@ fn sums_hold(sum: &Snapshot) -> Result<()> {
 
 /// Follows until the program with this number is complete.
 fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
-    followed.find(told, |snapshot| {
+    followed.find(shown, |snapshot| {
         sums_hold(snapshot)?;
         let is_whole =
             |program: &Program| program.total_ns() > 0 && program.about.packets.is_some();
@@ -107,7 +107,7 @@ fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
     })
 }
 
-fn told(snapshot: &Snapshot) -> String {
+fn shown(snapshot: &Snapshot) -> String {
     format!("{:?}", snapshot.sections.programs)
 }
 
@@ -152,7 +152,7 @@ fn one_that_a_control_group_has_without_a_link_is_found_with_its_group() -> Resu
     let mut followed = Followed::start()?;
     let to = SocketAddr::new(wire.nobody, 9).to_string();
     let _traffic = flows::agent(&group, &wire.inside, OTHER_CPU, &["udp-blast", &to])?;
-    followed.find(told, |snapshot| {
+    followed.find(shown, |snapshot| {
         let measured = program(snapshot, id);
         let Some([place]) = measured.map(|measured| &measured.about.attached[..]) else {
             return Ok(None);
@@ -176,7 +176,7 @@ fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
         wait_for(&mut followed, id)?;
         drop(agent);
         before = Some(id);
-        followed.find(told, |snapshot| {
+        followed.find(shown, |snapshot| {
             let is_gone = program(snapshot, id).is_none_or(|program| program.about.samples == 0);
             Ok(is_gone.then_some(()))
         })?;

@@ -41,15 +41,15 @@ pub fn wait(patience: Duration) -> Result<()> {
         if networking <= QUIET {
             break;
         }
-        let told = format!(
+        let message = format!(
             "this host is not quiet: {:.1} % networking that is not ours",
             networking * 100.0
         );
         if Instant::now() > deadline {
-            return Err(trial::NotNow(told).into());
+            return Err(trial::NotNow(message).into());
         }
         if !is_told {
-            println!("\n{told}; waiting for it to end, for {patience:?} at most");
+            println!("\n{message}; waiting for it to end, for {patience:?} at most");
             is_told = true;
         }
     }

@@ -135,8 +135,8 @@ impl Replica {
         )
     }
 
-    /// What its netto tells.
-    pub fn told(&self, asks: &str) -> Result<String> {
+    /// What its netto answers to an agent check.
+    pub fn agent_answer(&self, asks: &str) -> Result<String> {
         let binary = std::env::current_exe()?;
         let binary = binary
             .to_str()

@@ -96,8 +96,8 @@ impl Bursts {
         is_it: impl Fn(&SlowSoftirq) -> bool,
     ) -> Result<(Slowest, u64)> {
         let (mut timed, mut counted) = (0, 0);
-        let told = |last: &Snapshot| format!("{:#?}", last.sections.slowest);
-        followed.find(told, |snapshot| {
+        let describe = |last: &Snapshot| format!("{:#?}", last.sections.slowest);
+        followed.find(describe, |snapshot| {
             counted += softirqs(snapshot)?;
             let slowest = snapshot.sections.slowest.clone().context("no section")?;
             ensure!(slowest.measured_ns == snapshot.interval_ns, "{slowest:?}");

@@ -71,12 +71,12 @@ pub fn seen(agent: &mut Owned) -> Result<Seen> {
     read(&agent.stdout())
 }
 
-fn read(told: &str) -> Result<Seen> {
-    let line = told.lines().find_map(|line| line.strip_prefix("gaps "));
+fn read(output: &str) -> Result<Seen> {
+    let line = output.lines().find_map(|line| line.strip_prefix("gaps "));
     let words = line.context("the loop told nothing")?.split(' ');
     let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>()?;
     let [ran, gaps, count] = numbers[..] else {
-        anyhow::bail!("three numbers: {told}");
+        anyhow::bail!("three numbers: {output}");
     };
     Ok(Seen { ran, gaps, count })
 }

@@ -287,7 +287,7 @@ fn hold_at(max_overhead: &str, steps: &[u64]) -> Result<Switches> {
         let truth = setup.step(per_second, PACE, None)?;
         let sum = seen(&mut daemon, &mut switches, &truth)?;
         let figure = Figure::of(&daemon.info, &sum, &truth)?;
-        let told = format!(
+        let message = format!(
             "{:.0} packets/s: {:.3} % of a CPU by netto ({:.3} … {:.3}), {:.3} in truth",
             truth.burnt.packets as f64 / truth.seconds(),
             100.0 * figure.by_netto,
@@ -295,10 +295,10 @@ fn hold_at(max_overhead: &str, steps: &[u64]) -> Result<Switches> {
             100.0 * figure.high,
             100.0 * figure.truth
         );
-        println!("\n{told}");
+        println!("\n{message}");
         ensure!(truth.burnt.packets > 0, "no packet came through");
         if !figure.holds(HALF_WIDTHS) {
-            failures.push(told);
+            failures.push(message);
         }
     }
     ensure!(failures.is_empty(), "{}", failures.join("\n"));

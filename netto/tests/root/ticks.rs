@@ -60,9 +60,9 @@ fn by_ticks_and(options: &[&str]) -> Result<Followed> {
 
 fn must_tick(started: Result<Followed>) -> Result<Followed> {
     let followed = started.map_err(|error| {
-        let told = format!("{error:#}");
-        if told.contains("--sampler tick is not possible here") {
-            NotOnThisKernel(told).into()
+        let message = format!("{error:#}");
+        if message.contains("--sampler tick is not possible here") {
+            NotOnThisKernel(message).into()
         } else {
             error
         }
@@ -134,14 +134,14 @@ fn no_more_samples_are_taken_than_were_asked_for() -> Result<()> {
         (due / 20.0..most).contains(&(busiest as f64)),
         "{busiest} of {due}"
     );
-    let told = sum
+    let rates = sum
         .sections
         .own
         .as_ref()
         .and_then(|own_cost| own_cost.sampling_hz.clone());
     ensure!(
-        told.iter().flatten().all(|rate| *rate as f64 <= SELDOM_HZ),
-        "{told:?}"
+        rates.iter().flatten().all(|rate| *rate as f64 <= SELDOM_HZ),
+        "{rates:?}"
     );
     ensure!(
         sum.total_ns(rx).is_some_and(|ns| ns > 0),
@@ -293,11 +293,11 @@ fn they_split_the_rx_softirq_as_perfs_clock_does() -> Result<()> {
         ("ticks", &ticks.info, &by_ticks),
         ("perf's clock", &perf.info, &by_perf),
     ] {
-        let met = sum.cost().samples[rx].iter().flatten().sum::<u32>();
-        let share = f64::from(met)
+        let samples = sum.cost().samples[rx].iter().flatten().sum::<u32>();
+        let share = f64::from(samples)
             / info.frequency_hz as f64
             / (sum.total_ns(rx).unwrap_or(0) as f64 / 1e9);
-        println!("{name}: {met} samples in the RX softirq, {share:.3} of what its clock says");
+        println!("{name}: {samples} samples in the RX softirq, {share:.3} of what its clock says");
     }
     Ok(())
 }

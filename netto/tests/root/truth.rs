@@ -406,7 +406,7 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
             .map(|ns| *ns as f64 / sum.interval_ns as f64 * 100.0);
         println!("{} {:.3?} %", part.slug(), ratios.collect::<Vec<_>>());
     }
-    let off = if asked.is_alone {
+    let relative_error = if asked.is_alone {
         // A softirq has one packet here, and the truth's program at it.
         let expected_ns = true_ns / number - run_ns[1];
         let [low, found, high] = means_of_netto_ns(&mut followed, asked, rx)?;
@@ -421,7 +421,10 @@ fn held_against_the_truth(groups: &Groups, asked: &Asked) -> Result<()> {
     } else {
         (whole / whole.clamp(true_ns, most_ns) - 1.0).abs()
     };
-    ensure!(off <= asked.of_whole, "the whole is {off:.3} off");
+    ensure!(
+        relative_error <= asked.of_whole,
+        "the whole is {relative_error:.3} off"
+    );
     ensure!(unknown <= asked.unknown, "unknown: {unknown:.3}");
     ensure!(wrong.is_empty(), "wrong: {wrong:?}");
     Ok(())

@@ -159,8 +159,8 @@ fn the_number_of_dashboards_is_bounded() {
         panic!("{refused:?}");
     };
     assert_eq!(answer.status(), 503);
-    let told = String::from_utf8_lossy(answer.body().as_deref().unwrap_or_default());
-    assert!(told.contains("--max-clients"), "{told}");
+    let body = String::from_utf8_lossy(answer.body().as_deref().unwrap_or_default());
+    assert!(body.contains("--max-clients"), "{body}");
     // A place is free again when its dashboard has gone.
     drop(first);
     open_when_free(daemon.address);

@@ -154,12 +154,12 @@ fn idle_connections_give_way_to_new_ones() {
             for (number, stream) in attackers.iter_mut().enumerate() {
                 // They ask on, so that none is closed for being idle, and come back.
                 let mut answer = [0; 4096];
-                let gone = match stream.read(&mut answer) {
+                let is_closed = match stream.read(&mut answer) {
                     Ok(0) => true,
                     Ok(_) => false,
                     Err(error) => error.kind() != ErrorKind::WouldBlock,
                 };
-                if gone
+                if is_closed
                     || (round % 20 == 0
                         && !push(stream, b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"))
                 {
@@ -379,7 +379,7 @@ fn few_descriptors_mean_few_dashboards_and_that_is_said() {
     let few = admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + 32 + 64;
     let process = Process::start(&format!("ulimit -n {few};"), "--cpus 2 --max-clients 64");
     process.warm_up();
-    let warning = process.told("LimitNOFILE");
+    let warning = process.line_before_serving("LimitNOFILE");
     assert!(warning.contains("dashboards instead of 64"), "{warning}");
     // More clients than there are descriptors for, of every kind.
     let attackers: Vec<_> = (0..400u16)

@@ -231,8 +231,11 @@ fn exports_are_the_sums_of_all_snapshots() {
     let page = get(daemon.address, "/metrics", &[]).text();
     for cpu in ["0", "1"] {
         let shown = series(&page, "netto_network_cpu_seconds_total", &[("cpu", cpu)]);
-        let told = times[&format!("cpu.logical_number={cpu}")];
-        assert!(shown.is_some_and(|shown| shown >= told), "{shown:?} {told}");
+        let pushed = times[&format!("cpu.logical_number={cpu}")];
+        assert!(
+            shown.is_some_and(|shown| shown >= pushed),
+            "{shown:?} {pushed}"
+        );
     }
     daemon.stop().expect("a clean end");
 }
@@ -290,13 +293,13 @@ fn check_sums(request: &ExportMetricsServiceRequest, seen: &[Snapshot]) {
     let part = format!("cpu.logical_number=0,part={}", OwnPart::Sampler.slug());
     assert!((at("netto.own.cpu.time", &part) - 1e-3 * count).abs() < 1e-9);
     let resource = request.resource_metrics[0].resource.as_ref().expect("one");
-    let told = key(&resource.attributes);
+    let attributes = key(&resource.attributes);
     for attribute in [
         "host.name=testhost",
         "os.version=6.18.0-test",
         "service.name=netto",
     ] {
-        assert!(told.contains(attribute), "{told}");
+        assert!(attributes.contains(attribute), "{attributes}");
     }
 }
 

@@ -227,8 +227,8 @@ fn a_report_on_a_dump_says_what_the_past_says_of_the_same_time() {
             .find(|row| row["component"] == series["name"])
             .expect("a row");
         let reported = row["cpus"].as_f64().expect("a figure");
-        let told = numbers(&series["busy_cpus"])[0];
-        assert!((told - reported).abs() < 2e-6, "{series}: {reported}");
+        let charted = numbers(&series["busy_cpus"])[0];
+        assert!((charted - reported).abs() < 2e-6, "{series}: {reported}");
     }
 }
 

@@ -67,8 +67,8 @@ impl Process {
         process
     }
 
-    /// The line with this in it that it said before it served.
-    pub fn told(&self, part: &str) -> String {
+    /// The line with this in it that it printed before it served.
+    pub fn line_before_serving(&self, part: &str) -> String {
         let line = self.first.iter().find(|line| line.contains(part));
         line.unwrap_or_else(|| panic!("no {part} in {:?}", self.first))
             .clone()

@@ -147,11 +147,11 @@ fn a_place_is_shown_by_the_api_and_its_past_by_the_page() {
         let network = recorded.cost().cpu_ns(0).expect("a row");
         assert_eq!(row("network"), serde_json::json!(network), "{number}");
         // The past comes first, and ends where the interval begins.
-        let mut told = viewer.next();
-        while !matches!(told, ServerMessage::History(_)) {
-            told = viewer.next();
+        let mut newest = viewer.next();
+        while !matches!(newest, ServerMessage::History(_)) {
+            newest = viewer.next();
         }
-        let ServerMessage::History(message) = told else {
+        let ServerMessage::History(message) = newest else {
             panic!("no past");
         };
         let past = History::from_message(&info(), &message).expect("a history");
@@ -197,11 +197,11 @@ fn its_description_says_that_it_is_a_recording_and_of_what() {
     let daemon = played(&recorded(folder.path()), true, 1.0, &config());
     daemon.ready();
     let page = get(daemon.address, "/api/v1/info", &[]);
-    let told: Info = serde_json::from_value(page.json()).expect("an Info");
-    assert!(told.is_recording() && !told.is_demonstration());
+    let info: Info = serde_json::from_value(page.json()).expect("an Info");
+    assert!(info.is_recording() && !info.is_demonstration());
     assert!(
-        told.notes[0].contains("host testhost, from 2023-11-14 22:13:20 UTC"),
-        "{told:?}"
+        info.notes[0].contains("host testhost, from 2023-11-14 22:13:20 UTC"),
+        "{info:?}"
     );
     let course = get(daemon.address, "/api/v1/replay/course", &[]).json();
     assert_eq!(course["mean_ratio"].as_array().map(Vec::len), Some(600));

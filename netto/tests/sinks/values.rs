@@ -315,10 +315,10 @@ fn clients_get_a_changed_description_before_its_first_snapshot() {
     };
     let daemon = Daemon::start(&config, Source::revealing(AT));
     let mut dashboard = Dashboard::open(daemon.address);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     // Both descriptions and the first snapshots of the second.
-    while told.len() < AT as usize + 4 {
-        told.push(dashboard.next().expect("the daemon goes on"));
+    while received.len() < AT as usize + 4 {
+        received.push(dashboard.next().expect("the daemon goes on"));
     }
     let page = get(daemon.address, "/api/v1/info", &[]);
     let shown: Info = serde_json::from_value(page.json()).expect("an Info");
@@ -336,7 +336,7 @@ fn clients_get_a_changed_description_before_its_first_snapshot() {
     late.snapshot();
     daemon.stop().expect("a clean end");
 
-    for messages in [told, read_log(&path).0] {
+    for messages in [received, read_log(&path).0] {
         let mut known = None;
         let mut introductions = 0;
         for message in messages {

@@ -31,8 +31,8 @@ impl JsonClient {
                     failed(Err(error_message(&error)));
                 }
             });
-            let told = done.clone();
-            let on_json = Closure::new(move |json: JsValue| told(Ok(json)));
+            let succeeded = done.clone();
+            let on_json = Closure::new(move |json: JsValue| succeeded(Ok(json)));
             let on_failure = Closure::new(move |error: JsValue| done(Err(error_message(&error))));
             JsonClient {
                 window,

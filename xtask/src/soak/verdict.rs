@@ -130,10 +130,12 @@ fn growth(looks: &[(f64, f64)]) -> Option<Line> {
         .map(|point| point.1 - y - slope * (point.0 - x))
         .collect();
     let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
-    // What follows each other is alike: fewer independent points than minutes.
+    // Neighbouring minutes are correlated, so there are fewer independent points than minutes.
     let pairs = rests.iter().zip(rests.iter().skip(1));
-    let alike = (pairs.map(|(a, b)| a * b).sum::<f64>() / squares.max(1e-9)).clamp(0.0, 0.9);
-    let variance = squares / (count - 2.0) / spread * (1.0 + alike) / (1.0 - alike);
+    let autocorrelation =
+        (pairs.map(|(a, b)| a * b).sum::<f64>() / squares.max(1e-9)).clamp(0.0, 0.9);
+    let variance =
+        squares / (count - 2.0) / spread * (1.0 + autocorrelation) / (1.0 - autocorrelation);
     Some(Line {
         slope,
         error: T * variance.sqrt(),

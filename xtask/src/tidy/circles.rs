@@ -28,14 +28,14 @@ pub fn check(modules: &Modules<'_>) -> Vec<Finding> {
         .map(|(module, (_, code))| (module, uses(module, code, modules)))
         .collect();
     let mut findings = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (start, (path, _)) in modules {
-        if told.contains(start) {
+        if reported.contains(start) {
             continue;
         }
         if let Some(circle) = circle_through(start, &edges) {
             let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
-            told.extend(circle);
+            reported.extend(circle);
             let message = format!("a circle: {} → {}", names.join(" → "), names[0]);
             findings.push(Finding::new(path, 1, message));
         }

@@ -58,12 +58,12 @@ fn collect(tokens: TokenStream, is_warning: bool, messages: &mut Messages) {
 
 /// Holds the page against what the files say.
 pub fn check<'a>(page: &str, files: impl Iterator<Item = (&'a str, &'a Messages)>) -> Vec<Finding> {
-    let told = plain(page);
+    let explained = plain(page);
     let mut findings = Vec::new();
     let mut said = String::new();
     for (path, messages) in files {
         for warning in &messages.warnings {
-            if words(warning) >= FEWEST_WORDS && !told.contains(&plain(warning)) {
+            if words(warning) >= FEWEST_WORDS && !explained.contains(&plain(warning)) {
                 let message = format!("{PAGE} does not explain \"{warning}\"");
                 findings.push(Finding::new(path, 1, message));
             }

@@ -113,10 +113,10 @@ fn sample_none() -> Result<()> {
     let id = all.map(|info| info.id).max();
     let map = MapHandle::from_map_id(id.context("netto flows has no control map")?)?;
     let key = 0_u32.to_ne_bytes();
-    let mut told = map.lookup(&key, MapFlags::ANY)?.context("no element")?;
-    let word = told.get_mut(8..16).context("no second word")?;
+    let mut control = map.lookup(&key, MapFlags::ANY)?.context("no element")?;
+    let word = control.get_mut(8..16).context("no second word")?;
     word.copy_from_slice(&u64::from(u32::MAX).to_ne_bytes());
-    Ok(map.update(&key, &told, MapFlags::ANY)?)
+    Ok(map.update(&key, &control, MapFlags::ANY)?)
 }
 
 /// Fills a table like that of the programs, and empties it as netto does.

@@ -39,12 +39,12 @@ impl FlameClient {
                     failed(Err(text_of(&error)));
                 }
             });
-            let (weak_client, told) = (weak.clone(), done.clone());
+            let (weak_client, succeeded) = (weak.clone(), done.clone());
             let on_body = Closure::new(move |body: JsValue| {
                 if let Some(client) = weak_client.upgrade() {
                     let mut answer = client.head.take();
                     answer.body = body.as_string().unwrap_or_default();
-                    told(Ok(answer));
+                    succeeded(Ok(answer));
                 }
             });
             let on_failure = Closure::new(move |error: JsValue| done(Err(text_of(&error))));
