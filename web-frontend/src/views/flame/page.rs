@@ -178,16 +178,15 @@ impl View for FlameGraph {
         };
         Ok(match format {
             Format::Folded => Some(File::Text(profile.folded.clone())),
-            Format::Svg | Format::Png => match &self.drawn {
-                Some(drawn) => Some(File::Drawing(draw::of_profile(
+            Format::Svg | Format::Png => self.drawn.as_ref().map(|drawn| {
+                File::Drawing(draw::of_profile(
                     profile,
                     scene.info,
                     (drawn.boxes.as_slice(), drawn.width),
                     &drawn.find,
                     scene.dom.theme(),
-                ))),
-                None => None,
-            },
+                ))
+            }),
             Format::Csv | Format::Copy => None,
         })
     }
