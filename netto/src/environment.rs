@@ -43,21 +43,26 @@ pub fn variable(option: &Arg) -> Option<&str> {
 
 /// What is wrong with the first of these variables that is meant for netto and unknown to it.
 pub fn unknown(command: &Command, names: impl IntoIterator<Item = OsString>) -> Option<String> {
-    let known: Vec<&str> = options(command).filter_map(variable).collect();
+    let variables: Vec<&str> = options(command).filter_map(variable).collect();
     let name = names.into_iter().find_map(|name| {
         let name = name.to_string_lossy().into_owned();
         let is_unknown = name.starts_with(PREFIX)
-            && !known.contains(&name.as_str())
+            && !variables.contains(&name.as_str())
             && !OF_DEVELOPERS.contains(&name.as_str());
         is_unknown.then_some(name)
     })?;
-    let nearest = known
+    let nearest = variables
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(&name, known), known))
+        .map(|variable_name| {
+            (
+                strsim::damerau_levenshtein(&name, variable_name),
+                variable_name,
+            )
+        })
         .min()
         .filter(|(mistakes, _)| *mistakes <= MOST_MISTAKES);
     let advice = match nearest {
-        Some((_, known)) => format!("perhaps {known} is meant"),
+        Some((_, variable)) => format!("perhaps {variable} is meant"),
         None if OF_KUBERNETES.iter().any(|begin| name.starts_with(begin)) => {
             "Kubernetes sets it beside a service that is called netto: \
              give the pod enableServiceLinks: false"

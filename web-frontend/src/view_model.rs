@@ -110,9 +110,9 @@ pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
 /// The history to continue after a message with the daemon's description. The page keeps its own
 /// while the rows are the same, also after a restart of the daemon. If the same daemon can now
 /// measure something else, the unfinished points are kept, too.
-pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> History {
+pub fn continued_history(before: Option<(&Info, History)>, info: &Info) -> History {
     let mut fresh = History::new(info);
-    let Some((old, history)) = known else {
+    let Some((old, history)) = before else {
         return fresh;
     };
     let same_rows = old.components.len() == info.components.len()
@@ -263,10 +263,10 @@ pub fn missing(info: &Info) -> Vec<Missing> {
     let instruments = info
         .instruments
         .iter()
-        .filter(|known| known.name != "power");
-    let instruments = instruments.map(|known| {
-        let name = format!("The instrument {}", known.name);
-        (name, &known.availability)
+        .filter(|instrument| instrument.name != "power");
+    let instruments = instruments.map(|instrument| {
+        let name = format!("The instrument {}", instrument.name);
+        (name, &instrument.availability)
     });
     let unavailable =
         components

@@ -110,19 +110,19 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
 
 /// The named readers, or all that have a corpus.
 fn chosen(corpora: &Path, named: &[String]) -> Result<Vec<String>> {
-    let mut known = Vec::new();
+    let mut readers = Vec::new();
     for entry in fs::read_dir(corpora).context("cannot read the folder of corpora")? {
-        known.push(entry?.file_name().to_string_lossy().into_owned());
+        readers.push(entry?.file_name().to_string_lossy().into_owned());
     }
-    known.sort();
-    if let Some(unknown) = named.iter().find(|name| !known.contains(name)) {
+    readers.sort();
+    if let Some(unknown) = named.iter().find(|name| !readers.contains(name)) {
         bail!(
             "there is no reader {unknown}; there are {}",
-            known.join(", ")
+            readers.join(", ")
         );
     }
     Ok(if named.is_empty() {
-        known
+        readers
     } else {
         named.to_vec()
     })

@@ -463,8 +463,8 @@ mod tests {
     fn a_test_of_one_guest_names_a_kernel_of_the_matrix_and_is_left_out_of_the_others() {
         let kernels: Vec<_> = TABLE.iter().map(|row| row.kernel).collect();
         for one in kernels.into_iter().filter(|kernel| !kernel.is_empty()) {
-            let known = kernels::MATRIX.iter();
-            assert_eq!(known.filter(|kernel| kernel.name() == one).count(), 1);
+            let rows = kernels::MATRIX.iter();
+            assert_eq!(rows.filter(|kernel| kernel.name() == one).count(), 1);
         }
         let left_out: Vec<_> = without_others(Kernel::V6_1).collect();
         assert!(left_out.contains(&"machine::who_is_killed_".to_owned()));

@@ -72,13 +72,13 @@ pub async fn take_up(
             if let Some(logger) = &logger {
                 logger.do_send(Reopen);
             }
-            let Some((known, reread)) = &mut settings else {
+            let Some((settings_in_use, reread)) = &mut settings else {
                 return;
             };
             match reread() {
                 Ok((found, now)) => {
-                    let options = reload(features, &begun_with, &found, known, &now);
-                    *known = now;
+                    let options = reload(features, &begun_with, &found, settings_in_use, &now);
+                    *settings_in_use = now;
                     analyzer.do_send(Reload(options));
                 }
                 Err(error) => tracing::warn!("SIGHUP: the configuration is unchanged: {error}"),
@@ -92,11 +92,11 @@ fn reload(
     features: &[Feature],
     begun_with: &Config,
     found: &Config,
-    known: &[Setting],
+    in_use: &[Setting],
     now: &[Setting],
 ) -> FeatureOptions {
     telemetry::set_level(found.log_level);
-    let (names, taken_up, others) = sorted(features, known, now);
+    let (names, taken_up, others) = sorted(features, in_use, now);
     if !taken_up.is_empty() {
         tracing::info!("SIGHUP: changed: {}", taken_up.join(", "));
     }
@@ -113,7 +113,7 @@ fn reload(
 /// those that are not.
 fn sorted<'a>(
     features: &[Feature],
-    known: &'a [Setting],
+    in_use: &'a [Setting],
     now: &'a [Setting],
 ) -> (Vec<&'static str>, Vec<&'a str>, Vec<&'a str>) {
     let options = features
@@ -130,7 +130,7 @@ fn sorted<'a>(
     let is_taken_up = |key: &&str| {
         *key == "log-level" || cli::keys(&of_features).any(|(of_feature, _)| of_feature == *key)
     };
-    let (taken_up, others) = cli::changed(known, now).partition(is_taken_up);
+    let (taken_up, others) = cli::changed(in_use, now).partition(is_taken_up);
     (names, taken_up, others)
 }
 

@@ -27,11 +27,11 @@ fn owners() -> Result<()> {
     browser.open(&demo.page("basis=ms"))?;
     let (page, snapshot) = demo.shown(&browser, LINES)?;
     let owners = &snapshot["owners"];
-    let known = owners["owners"].as_array().context("no owners")?;
+    let listed = owners["owners"].as_array().context("no owners")?;
     let lines = page["lines"].as_array().context("no lines")?;
-    ensure!(lines.len() == known.len(), "{lines:?}");
+    ensure!(lines.len() == listed.len(), "{lines:?}");
     let taken = owners["taken"].as_array().context("no pairs")?;
-    for (place, owner) in known.iter().enumerate() {
+    for (place, owner) in listed.iter().enumerate() {
         let line = lines.iter().find(|line| line[0] == owner["label"]);
         let line = line.with_context(|| format!("no line for {owner}"))?;
         let caused = owner["caused"].as_array().context("no components")?;
@@ -52,7 +52,7 @@ fn owners() -> Result<()> {
     }
     let pair = page["pair"].as_str().context("no sentence")?;
     let owner = |pair: &serde_json::Value, role: &str| -> Option<&serde_json::Value> {
-        known.get(usize::try_from(pair[role].as_u64()?).ok()?)
+        listed.get(usize::try_from(pair[role].as_u64()?).ok()?)
     };
     let is_named = |pair: &&serde_json::Value, role: &str| {
         let kind = owner(pair, role).and_then(|owner| owner["kind"].as_str());

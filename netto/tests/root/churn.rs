@@ -179,7 +179,7 @@ impl Guests {
             ids.len() == self.paths.len(),
             "two groups had the same name"
         );
-        let mut known = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for (id, cgroup, pid, comm) in shown {
             let current = ids.get(cgroup.as_str());
             let Some(path) = self.paths.get(id) else {
@@ -198,10 +198,10 @@ impl Guests {
                 *pid == 0 || self.pids.contains(&(*id, *pid)) && comm == name,
                 "{path} has had no process {comm:?} [{pid}]"
             );
-            known.insert(id);
+            names.insert(id);
         }
-        println!("{} groups were shown by name", known.len());
-        ensure!(known.len() * SHOWN >= self.paths.len());
+        println!("{} groups were shown by name", names.len());
+        ensure!(names.len() * SHOWN >= self.paths.len());
         Ok(())
     }
 }

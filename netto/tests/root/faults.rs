@@ -226,7 +226,7 @@ fn owners_detached() -> Result<()> {
         let notes = followed.daemon().info()?.notes;
         let note = format!("at the root control group {} times", taken.len());
         ensure!(
-            notes.iter().any(|known| known.contains(&note)),
+            notes.iter().any(|listed| listed.contains(&note)),
             "no note {note:?}: {notes:?}"
         );
         Ok(())

@@ -196,7 +196,10 @@ fn an_interface_that_goes_is_a_note_and_one_that_comes_back_is_counted() -> Resu
     let without = Daemon::start(&["--flows", "nettonone"])?;
     let info = without.info()?;
     drop(without);
-    let instrument = info.instruments.iter().find(|known| known.name == "flows");
+    let instrument = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == "flows");
     let Availability::Unavailable { reason } = &instrument.context("not listed")?.availability
     else {
         bail!("it runs without an interface");

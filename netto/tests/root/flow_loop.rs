@@ -144,7 +144,7 @@ fn seen(flow: &Value, begin_ns: u64) -> Result<Flow> {
     };
     let names = flow["tcp_flags"].as_array().into_iter().flatten();
     let bits = ["fin", "syn", "rst", "psh", "ack"];
-    let bit = |name: &Value| bits.iter().position(|known| name == known);
+    let bit = |name: &Value| bits.iter().position(|flag| name == flag);
     let flags = names.map(|name| bit(name).map(|bit| 1 << bit).context("another flag"));
     Ok(Flow {
         packets: number("packets")?,

@@ -95,10 +95,10 @@ fn most(point: Point) -> u64 {
 
 /// Fails unless a point has the packets of all turns.
 pub fn must_have_all(found: &MeasuredLatencies, point: Point) -> Result<()> {
-    let (known, lost) = (found.count(point)?, lost(found, point)?);
+    let (count, lost) = (found.count(point)?, lost(found, point)?);
     ensure!(
-        known <= most(point) && known + lost >= TURNS,
-        "{known} packets at {point}, not {TURNS}, and {lost} lost"
+        count <= most(point) && count + lost >= TURNS,
+        "{count} packets at {point}, not {TURNS}, and {lost} lost"
     );
     Ok(())
 }
@@ -245,11 +245,12 @@ fn sampled() -> Result<()> {
 fn not_asked() -> Result<()> {
     let daemon = Shared::take()?;
     let info = daemon.info()?;
-    let known = info
+    let instrument = info
         .instruments
         .iter()
         .find(|instrument| instrument.name == "latency");
-    let Availability::Unavailable { reason } = &known.context("not listed")?.availability else {
+    let Availability::Unavailable { reason } = &instrument.context("not listed")?.availability
+    else {
         bail!("it runs though nobody asked for it");
     };
     ensure!(reason.contains("--latency"), "{reason}");

@@ -65,15 +65,15 @@ pub fn more_wait_than_stamps_are_kept() -> Result<()> {
     let found = measured.end()?;
     found.print();
     for point in [Point::UdpSocketRead, Point::UdpReadWait] {
-        let (known, lost) = (found.count(point)?, found.lost_at(point));
-        println!("{point}: {known} of {reads} reads known, {lost} lost");
+        let (count, lost) = (found.count(point)?, found.lost_at(point));
+        println!("{point}: {count} of {reads} reads known, {lost} lost");
         ensure!(
-            known + lost == reads,
-            "{known} known and {lost} lost, of {reads}"
+            count + lost == reads,
+            "{count} known and {lost} lost, of {reads}"
         );
         ensure!(
-            known as f64 >= KNOWN * reads as f64,
-            "only {known} of {reads}"
+            count as f64 >= KNOWN * reads as f64,
+            "only {count} of {reads}"
         );
         let mean_ns = found
             .of(point)
@@ -138,15 +138,15 @@ pub fn more_sockets_than_places() -> Result<()> {
     let found = measured.end()?;
     let by_fentry = found.method(Point::UdpSocketRead)?.contains("fentry");
     for point in [Point::UdpSocketRead, Point::UdpReadWait] {
-        let (known, lost) = (found.count(point)?, found.lost_at(point));
-        println!("{point}: {known} of {SOCKETS} reads known, {lost} lost");
+        let (count, lost) = (found.count(point)?, found.lost_at(point));
+        println!("{point}: {count} of {SOCKETS} reads known, {lost} lost");
         ensure!(
-            known + lost == u64::from(SOCKETS),
-            "{known} known, {lost} lost"
+            count + lost == u64::from(SOCKETS),
+            "{count} known, {lost} lost"
         );
         // Where the reader's packet is at hand, no place is needed.
         let few = if by_fentry { SOCKETS } else { 800 };
-        ensure!(known >= u64::from(few), "only {known} known");
+        ensure!(count >= u64::from(few), "only {count} known");
     }
     Ok(())
 }
@@ -177,8 +177,8 @@ pub fn read_at_once() -> Result<()> {
         Point::UdpSocketRead,
         Point::UdpReadWait,
     ] {
-        let (known, lost) = (found.count(point)?, found.lost_at(point));
-        println!("{point}: {known} of {reads} known, {lost} lost");
+        let (count, lost) = (found.count(point)?, found.lost_at(point));
+        println!("{point}: {count} of {reads} known, {lost} lost");
         // Elsewhere a packet may be read before it is known to have been enqueued. And while others
         // have the reader's CPU, so many wait that some share a place.
         let few = if found.method(point)?.contains("fentry") {
@@ -187,8 +187,8 @@ pub fn read_at_once() -> Result<()> {
             reads
         };
         ensure!(
-            known + lost == reads && lost <= few,
-            "{point}: {known} known and {lost} lost, of {reads}"
+            count + lost == reads && lost <= few,
+            "{point}: {count} known and {lost} lost, of {reads}"
         );
     }
     Ok(())

@@ -96,11 +96,13 @@ impl Measured {
         all.extend(options);
         let daemon = Daemon::start(&all)?;
         let info = daemon.info()?;
-        let known = info
+        let instrument = info
             .instruments
             .iter()
             .find(|instrument| instrument.name == "latency");
-        if let Availability::Unavailable { reason } = &known.context("not listed")?.availability {
+        if let Availability::Unavailable { reason } =
+            &instrument.context("not listed")?.availability
+        {
             bail!("latencies are not measured: {reason}");
         }
         daemon.settle()?;

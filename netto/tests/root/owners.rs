@@ -251,13 +251,13 @@ fn forwarded(network: &Network, part: &str) -> Result<()> {
     let whole = total(&sum, part)?;
     ensure!(whole > 0.0, "nothing was forwarded");
     // On a bridge a packet still knows the socket that sent it.
-    let known = caused_by_kind(&sum, OwnerKind::Interface, part)?
+    let owned = caused_by_kind(&sum, OwnerKind::Interface, part)?
         + caused_by(&sum, &senders, part)?
         + caused_by(&sum, &one, part)?
         + caused_by(&sum, &two, part)?;
     let nobody = caused_by_kind(&sum, OwnerKind::Nobody, part)? / whole;
-    println!("{part}: {:.3} known, {nobody:.3} nobody's", known / whole);
-    ensure!(known / whole > 0.9 && nobody < 0.1);
+    println!("{part}: {:.3} known, {nobody:.3} nobody's", owned / whole);
+    ensure!(owned / whole > 0.9 && nobody < 0.1);
     Ok(())
 }
 

@@ -30,7 +30,10 @@ pub fn turned_off() -> Result<()> {
 fn no_program_and_told_how_to_ask(daemon: &Daemon) -> Result<()> {
     let info = daemon.info()?;
     ensure!(!info.probes.iter().any(|probe| probe.purpose == "owners"));
-    let instrument = info.instruments.iter().find(|known| known.name == "owners");
+    let instrument = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == "owners");
     let Availability::Unavailable { reason } = &instrument.context("not listed")?.availability
     else {
         bail!("it runs though it is turned off");

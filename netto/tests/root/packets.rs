@@ -133,10 +133,10 @@ fn dropped() -> Result<()> {
         let dropped = samples
             .iter()
             .filter(|sample| sample.name == "netto_dropped_packets_total");
-        let known: Vec<_> = dropped.map(|sample| &sample.labels).collect();
+        let labels: Vec<_> = dropped.map(|sample| &sample.labels).collect();
         ensure!(
             here(&samples) >= 1.0,
-            "no drop in {RECEIVING:?}, but in {known:?}"
+            "no drop in {RECEIVING:?}, but in {labels:?}"
         );
         Ok(())
     })?;

@@ -321,7 +321,7 @@ fn dissected() -> Result<()> {
             let is_row = line
                 .trim_start()
                 .starts_with(|first: char| first.is_ascii_digit());
-            let is_expected = EXPECTED.iter().any(|known| line.ends_with(known));
+            let is_expected = EXPECTED.iter().any(|ending| line.ends_with(ending));
             ensure!(!is_row || is_expected, "tshark says: {line}");
         }
         ensure!(frames == packets, "{frames} frames of {packets}");

@@ -557,12 +557,12 @@ fn intervals_of(groups: &Groups, sum: &Snapshot) -> Result<Intervals> {
     let whole = total(sum, "rx_softirq")?;
     let event = index_of("rx_softirq").context("a component")?;
     let owners = owners(sum)?.of_component(event);
-    let known = owners.intervals().accounts;
+    let accounts = owners.intervals().accounts;
     let share = |(low, high): Bounds| (low as f64 / whole, high as f64 / whole);
     let mut intervals = BTreeMap::new();
     for (name, group) in groups.all() {
         let path = group.path();
-        let of_group = zip(&owners.owners, &known)
+        let of_group = zip(&owners.owners, &accounts)
             .filter(|(owner, _)| owner.cgroup == path && owner.kind != OwnerKind::Interface);
         let [(_, account)] = of_group.collect::<Vec<_>>()[..] else {
             continue;

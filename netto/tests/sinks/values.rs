@@ -337,13 +337,13 @@ fn clients_get_a_changed_description_before_its_first_snapshot() {
     daemon.stop().expect("a clean end");
 
     for messages in [received, read_log(&path).0] {
-        let mut known = None;
+        let mut last_info = None;
         let mut introductions = 0;
         for message in messages {
             match message {
                 ServerMessage::Hello(info) => {
                     introductions += 1;
-                    known = Some(*info);
+                    last_info = Some(*info);
                 }
                 ServerMessage::Snapshot(found) => {
                     let (expected, meaning) = match found.sequence {
@@ -351,7 +351,7 @@ fn clients_get_a_changed_description_before_its_first_snapshot() {
                         sequence => (revealed(snapshot(sequence)), revealed_info()),
                     };
                     assert_eq!(*found, expected);
-                    assert_eq!(known.as_ref(), Some(&meaning));
+                    assert_eq!(last_info.as_ref(), Some(&meaning));
                 }
                 ServerMessage::History(_)
                 | ServerMessage::Bye(_)

@@ -99,7 +99,7 @@ impl Dom {
     /// If it is not there.
     pub fn set_html(&self, selector: &str, html: String) -> Result<(), JsValue> {
         let mut all = self.written.borrow_mut();
-        let at = all.iter().position(|(known, _)| known == selector);
+        let at = all.iter().position(|(written, _)| written == selector);
         if at.is_some_and(|at| all[at].1 == html) || at.is_none() && html.is_empty() {
             return Ok(());
         }
@@ -135,9 +135,9 @@ impl Dom {
     ) -> Result<(), JsValue> {
         let mut views = self.views.borrow_mut();
         let now = (name, (is_there, is_shown));
-        match views.iter_mut().find(|(known, _)| *known == name) {
-            Some(known) if *known == now => return Ok(()),
-            Some(known) => *known = now,
+        match views.iter_mut().find(|(view, _)| *view == name) {
+            Some(view) if *view == now => return Ok(()),
+            Some(view) => *view = now,
             None => views.push(now),
         }
         let place = self
@@ -204,8 +204,8 @@ impl Dom {
                     width: element.client_width().max(0) as u32,
                     scroll_left: element.scroll_left(),
                 };
-                match extents.iter_mut().find(|(known, _)| *known == id) {
-                    Some((_, known)) => *known = extent,
+                match extents.iter_mut().find(|(element_id, _)| *element_id == id) {
+                    Some((_, kept)) => *kept = extent,
                     None => extents.push((id, extent)),
                 }
             }
@@ -215,8 +215,8 @@ impl Dom {
     /// Position of an element at the beginning of the drawing.
     pub fn extent(&self, id: &str) -> Extent {
         let extents = self.extents.borrow();
-        let known = extents.iter().find(|(known, _)| *known == id);
-        known.map(|(_, extent)| *extent).unwrap_or_default()
+        let found = extents.iter().find(|(element_id, _)| *element_id == id);
+        found.map(|(_, extent)| *extent).unwrap_or_default()
     }
 
     /// Whether any part of an element was visible then, or nearly visible.

@@ -113,8 +113,8 @@ impl Page {
             ServerMessage::Hello(info) => {
                 received.recent.forget();
                 received.steady = Steady::default();
-                let known = received.info.as_ref().zip(received.history.take());
-                received.history = Some(view_model::continued_history(known, &info));
+                let before = received.info.as_ref().zip(received.history.take());
+                received.history = Some(view_model::continued_history(before, &info));
                 received.info = Some(*info);
                 self.introduced = false;
             }

@@ -258,14 +258,14 @@ fn what_becomes_measurable_goes_on_in_the_same_past() {
 #[test]
 fn the_past_goes_on_over_a_restart_but_not_with_other_rows() {
     let old = fixture::info();
-    let known = || Some((&old, fixture::history(&[1, 2, 3])));
+    let before = || Some((&old, fixture::history(&[1, 2, 3])));
     let mut restarted = fixture::info();
     restarted.started_unix_ns = 1;
-    let history = continued_history(known(), &restarted);
+    let history = continued_history(before(), &restarted);
     assert_eq!((history.points(), history.last_sequence()), (3, 0));
     let mut other = restarted;
     other.components.pop();
-    assert_eq!(continued_history(known(), &other).points(), 0);
+    assert_eq!(continued_history(before(), &other).points(), 0);
 }
 
 #[test]

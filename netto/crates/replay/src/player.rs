@@ -189,7 +189,7 @@ impl Player {
         let is_known = self
             .info
             .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, &frame.info));
+            .is_some_and(|info| Arc::ptr_eq(info, &frame.info));
         let info = (!is_known).then(|| self.recording.presented(&frame.info));
         self.info = Some(frame.info);
         Update {

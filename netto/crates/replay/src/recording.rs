@@ -219,9 +219,9 @@ impl FileSummary {
     }
 
     fn add(&mut self, frame: &Frame) {
-        let known = self.network.take();
-        let known = known.filter(|(info, _)| Arc::ptr_eq(info, &frame.info));
-        let (info, row) = known.unwrap_or_else(|| {
+        let network = self.network.take();
+        let network = network.filter(|(info, _)| Arc::ptr_eq(info, &frame.info));
+        let (info, row) = network.unwrap_or_else(|| {
             let mut rows = frame.info.components.iter();
             (frame.info.clone(), rows.position(|c| c.slug == NETWORK))
         });

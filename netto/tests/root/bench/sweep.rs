@@ -123,9 +123,9 @@ fn rates(truth: &Truth) -> Vec<f64> {
 /// The share of each CPU's time that netto reports of these parts; `None` if none is known.
 fn claimed(sum: &Snapshot, parts: &[OwnPart]) -> Option<Vec<f64>> {
     let own_cost = sum.sections.own.as_ref()?;
-    let known = || parts.iter().filter_map(|part| own_cost.part_ns(*part));
-    known().next()?;
-    let of_cpu = |cpu: usize| known().map(|row| row[cpu]).sum::<u64>();
+    let rows = || parts.iter().filter_map(|part| own_cost.part_ns(*part));
+    rows().next()?;
+    let of_cpu = |cpu: usize| rows().map(|row| row[cpu]).sum::<u64>();
     let ratio = |cpu| of_cpu(cpu) as f64 / sum.interval_ns as f64;
     Some((0..sum.cpus.len()).map(ratio).collect())
 }

@@ -97,7 +97,7 @@ pub fn svg(flames: &Flames, theme: Theme, width: u32) -> String {
         let (across, down) = ((right - left - gap).max(1), bottom - top);
         let node = flames.tree.node(flame_box.node);
         let Some(node) = node.filter(|_| right - left >= TEXT_PX) else {
-            let at = narrow.iter().position(|(known, _)| *known == color);
+            let at = narrow.iter().position(|(other, _)| *other == color);
             let at = at.unwrap_or_else(|| {
                 narrow.push((color, String::new()));
                 narrow.len() - 1

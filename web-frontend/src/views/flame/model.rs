@@ -66,8 +66,8 @@ impl Tree {
             nodes[at].samples = nodes[at].samples.saturating_add(count);
             for frame in stack.split(';').filter(|f| !f.is_empty()).take(MOST_FRAMES) {
                 let parent = at;
-                let known = nodes[parent].children.iter().copied();
-                at = known
+                let children = nodes[parent].children.iter().copied();
+                at = children
                     .rev()
                     .find(|&child| nodes[child].name == frame)
                     .unwrap_or(nodes.len());

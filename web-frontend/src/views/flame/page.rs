@@ -307,7 +307,7 @@ impl FlameGraph {
             width => width,
         };
         let width = width.clamp(160, 4000);
-        let (zoom, known) = profile.tree.find(&self.choices.zoom);
+        let (zoom, matched) = profile.tree.find(&self.choices.zoom);
         let wanted = Drawn {
             boxes: profile.tree.boxes(zoom, LEAST_PX / f64::from(width)),
             zoom,
@@ -342,7 +342,7 @@ impl FlameGraph {
             profile.basis()
         );
         set_attribute(&holder, "aria-label", &label)?;
-        let path = path_html(profile, info, zoom, &self.choices.zoom[known..]);
+        let path = path_html(profile, info, zoom, &self.choices.zoom[matched..]);
         if path != self.path {
             dom.element("flame-path")?.set_inner_html(&path);
             self.path = path;

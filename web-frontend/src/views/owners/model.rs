@@ -210,8 +210,8 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     };
     let zeros = ranked.iter().filter(|ranked| !has_time(ranked)).count();
     let most = |of: fn(&Account) -> u64| {
-        let known = ranked.iter().filter(|ranked| ranked.owner.kind.loses());
-        known.map(|ranked| of(&ranked.account)).max().unwrap_or(0)
+        let losing = ranked.iter().filter(|ranked| ranked.owner.kind.loses());
+        losing.map(|ranked| of(&ranked.account)).max().unwrap_or(0)
     };
     let most_caused = most(|account| account.caused_ns);
     let most_taken =
@@ -372,7 +372,7 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow
         }
         let component = caused.component as usize;
         let event = event_of(component);
-        match events.iter_mut().find(|(known, ..)| *known == event) {
+        match events.iter_mut().find(|(other, ..)| *other == event) {
             Some((_, sum, parts)) => {
                 *sum += ns;
                 parts.push((component, ns));

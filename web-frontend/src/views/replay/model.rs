@@ -67,9 +67,9 @@ impl Overview {
     pub fn time_at(&self, axis_ms: f64) -> f64 {
         let stretch = ((axis_ms - self.begin_ms) / self.step_ms.max(1.0)).floor();
         let upto = (stretch.max(0.0) as usize).min(self.time_ms.len().saturating_sub(1));
-        let known = self.time_ms.get(..=upto).unwrap_or_default();
-        let last = known.iter().rposition(Option::is_some);
-        match last.and_then(|at| Some((at, known[at]?))) {
+        let so_far = self.time_ms.get(..=upto).unwrap_or_default();
+        let last = so_far.iter().rposition(Option::is_some);
+        match last.and_then(|at| Some((at, so_far[at]?))) {
             Some((at, time_ms)) => {
                 let shift = time_ms - (self.begin_ms + at as f64 * self.step_ms);
                 // Within a stretch it is the axis.

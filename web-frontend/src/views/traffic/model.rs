@@ -117,13 +117,13 @@ pub fn protocols(snapshot: &Snapshot) -> String {
         let value = rate(traffic.protocol(*count)?, snapshot.interval_ns);
         Some(format!("{} {value}", count.label()))
     };
-    let known: Vec<String> = ProtocolCount::ALL.iter().filter_map(of).collect();
-    if known.is_empty() {
+    let texts: Vec<String> = ProtocolCount::ALL.iter().filter_map(of).collect();
+    if texts.is_empty() {
         String::new()
     } else {
         format!(
             "A second, in the host's own network namespace: {}.",
-            known.join(" · ")
+            texts.join(" · ")
         )
     }
 }
