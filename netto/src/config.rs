@@ -33,7 +33,7 @@ pub struct Config {
     pub max_overhead_ratio: f64,
     /// What features are asked to do.
     pub features: FeatureOptions,
-    /// Whether somebody has asked for so many.
+    /// Whether the frequency was asked for, and is not the default.
     pub frequency_is_given: bool,
     /// Length of an interval.
     pub user_period: Duration,
@@ -67,7 +67,7 @@ pub struct Config {
     pub sampler: RequestedSampler,
     /// How much to log.
     pub log_level: LogLevel,
-    /// Whether a configuration file has had a say.
+    /// Whether a configuration file was read.
     pub has_file: bool,
 }
 

@@ -250,7 +250,7 @@ impl Prepared {
         hangups: Option<Signal>,
     ) -> anyhow::Result<()> {
         let (at, is_public) = self.at()?;
-        // Until the end.
+        // The socket stays in the file system until the daemon ends.
         let _place = self.place.take();
         let web = self.web.clone();
         let protected = web.current().auth.is_some();
@@ -299,14 +299,14 @@ impl Prepared {
                 tracing::info!("ending: {reason}");
                 reason.clone()
             }
-            // The caller shows it, once.
+            // Not logged here, because the caller shows it.
             Err(failure) => failure.to_string(),
         };
         service::is_stopping(&reason);
         let ended = running.end(reason).await;
         match outcome {
             Err(failure) => Err(failure.into()),
-            // The end itself may fail: the last frame of the log, for one.
+            // Ending may itself fail, as when the last frame of the log is written.
             Ok(_) => match failures.try_first() {
                 Some(failure) => Err(failure.into()),
                 None => ended,
@@ -481,7 +481,7 @@ struct Running {
 impl Running {
     /// Ends every part in the order of the data, waiting for none of them too long.
     ///
-    /// Parts that are gone already make no difference here: their watch has told.
+    /// A part that has failed before is skipped: its watch has reported it.
     ///
     /// # Errors
     /// If the log file could not be finished in time.
@@ -517,8 +517,8 @@ impl Running {
             join(arbiter).await;
         }
         let _ = timeout(SHUTDOWN_TIMEOUT, self.prometheus.send(prometheus::Finish)).await;
-        // It gives up connections after a second. What takes longer is a thread that is stuck, for which
-        // a second order would wait without end.
+        // The server gives up connections after a second. Where it takes longer, a thread is stuck, and
+        // stopping it again would wait forever.
         let _ = timeout(SHUTDOWN_TIMEOUT, self.server.stop(true)).await;
         finished
     }
@@ -528,7 +528,7 @@ impl Running {
 async fn join(arbiter: Arbiter) {
     arbiter.stop();
     let (joined, done) = tokio::sync::oneshot::channel();
-    // Not a blocking task of the runtime: that one would be waited for without end.
+    // Not a blocking task of the runtime, which would wait for it forever.
     let join = move || joined.send(arbiter.join().is_ok());
     if std::thread::Builder::new().spawn(join).is_ok() {
         let _ = timeout(SHUTDOWN_TIMEOUT, done).await;

@@ -32,7 +32,7 @@ pub mod features;
 /// Runs netto with these features and arguments, the program's name first, and maps the outcome to
 /// an exit code.
 pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
-    // Before anything else: what comes before is the kernel's.
+    // First of all: a signal that comes before this ends the process by the kernel's default.
     let outcome = match ending::listen() {
         Ok(()) => run::command(features, arguments),
         Err(error) => Outcome::Failed(error),

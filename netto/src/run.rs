@@ -148,7 +148,8 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             };
         }
     };
-    // What follows may run for months. Commands about files would wait for pages instead.
+    // Commands from here on may run for months, so they give memory back to the kernel. Those about
+    // files do not, because they would wait for pages again and again.
     memory::keep_little();
     let config = match config {
         Ok(config) => config,
@@ -221,7 +222,7 @@ fn config_again(
 
 /// Room for the probes of this host.
 fn probes(config: &Config) -> Purpose {
-    // A host that does not say how many CPUs it has is told of later.
+    // Where the number of CPUs cannot be read, the measurement reports it later.
     let online = Settings::from(config).roots.online_cpus();
     let cpus = online.map_or(1, |cpus| cpus.len());
     Purpose::Measure { cpus }
@@ -256,7 +257,7 @@ fn run(
         tracing::warn!("{note}");
     }
     let outcome = prepared.serve(info, Box::new(source));
-    // The probes go before the process says how it ended.
+    // Probes are detached before the process says how it ended.
     drop(session);
     outcome
 }
@@ -278,7 +279,7 @@ fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::
         command,
         matches,
     } = given;
-    // Whoever asks to see it wants it measured.
+    // What is to be shown is measured, too.
     let config = &Config {
         features: (command.ask)(config.features.clone()),
         ..config.clone()
@@ -418,7 +419,7 @@ fn check(features: &'static [Feature], config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Settings that came so far can be used; what they name is looked at, too.
+/// Checks what the settings name, such as files; the settings themselves have been checked by now.
 fn check_settings(config: &Config, args: &ConfigArgs, settings: &[Setting]) -> anyhow::Result<()> {
     if let Some(path) = &config.web_config_file {
         for warning in WebConfig::load(path)?.warnings {

@@ -239,10 +239,10 @@ fn refusal(command: &Command, error: &clap::Error, arguments: &[OsString]) -> Re
         }
         _ => {}
     }
-    // What is wrong no more without the environment was wrong in the environment.
+    // If the arguments alone are right, the environment is wrong.
     let again = environment::without(command.clone()).try_get_matches_from(arguments);
     let mut built = command.clone();
-    // Only then do its options know how they are shown.
+    // Only a built command's options know how they are shown.
     built.build();
     let blamed = environment::blamed(&built, error).filter(|_| again.is_ok());
     if let Some(message) = impossible(error) {

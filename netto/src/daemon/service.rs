@@ -75,7 +75,7 @@ pub async fn report_progress(latest: Latest, period: Duration) {
     while_new(watchdog / (2 * INTERVALS), || latest.get(), report).await;
 }
 
-/// Reports at each look that finds another one than the last.
+/// Looks after each pause, and reports if there is another one than at the last look.
 async fn while_new<T>(
     pause: Duration,
     newest: impl Fn() -> Option<Arc<T>>,
@@ -122,7 +122,7 @@ mod tests {
     async fn a_measurement_that_is_stuck_reports_no_progress() {
         let all = [0, 1, 2].map(Arc::new);
         let (looks, reports) = (Cell::new(0_usize), Cell::new(0));
-        // None at first, then three, of which the last one stays.
+        // None at the first look, then three different ones, of which the last stays the newest.
         let newest = || {
             looks.set(looks.get() + 1);
             let place = (looks.get() - 1).checked_sub(1)?;

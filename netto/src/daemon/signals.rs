@@ -19,11 +19,11 @@ use netto_sys::ending;
 /// Reads the settings again, as far as they are in a file.
 pub type Reread = Box<dyn Fn() -> Result<(Config, Vec<Setting>), String> + Send>;
 
-/// Resolves when the process is asked to end, or was before, to the reason. SIGHUP asks for that, too,
-/// as when the terminal closes, unless it `is_reload`.
+/// Resolves to the reason when the process is asked to end, at once if it was asked before. SIGHUP, as
+/// of a terminal that closes, asks for that too, unless it `is_reload`.
 ///
 /// # Errors
-/// If it cannot be told.
+/// If a signal cannot be listened for.
 pub fn to_end(is_reload: bool) -> anyhow::Result<impl Future<Output = String>> {
     ending::listen()?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -50,7 +50,7 @@ pub fn to_end(is_reload: bool) -> anyhow::Result<impl Future<Output = String>> {
 /// SIGHUP, which has the log file reopened and the configuration file read again.
 ///
 /// # Errors
-/// If it cannot be told.
+/// If a signal cannot be listened for.
 pub fn hangups() -> anyhow::Result<Signal> {
     // A limit on the length of files (`ulimit -f`) is like a full disk, and would end the process
     // without a handler.

@@ -37,7 +37,7 @@ struct Live {
 }
 
 impl Fleet {
-    /// So many hosts, each with another seed, of which this is exported.
+    /// This many hosts, each with another seed; `exported` says what each exports.
     pub fn new(settings: Settings, count: u32, exported: &Exported) -> Self {
         let now_ns = since_epoch_ns();
         let counted = (Arc::default(), Arc::default());

@@ -175,7 +175,7 @@ struct Stacks {
 
 impl Stacks {
     fn last_ns(&self) -> MutexGuard<'_, Vec<u64>> {
-        // Replacing a list cannot be left half done.
+        // A panic elsewhere cannot leave the list half replaced.
         self.last_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

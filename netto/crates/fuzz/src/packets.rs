@@ -13,7 +13,7 @@ use etherparse::{
 use netto_analysis::tagged::FlowEnds;
 use netto_sys::packet::{self, Headers, Load, Parsed};
 
-/// Longer packets may not say how long they are.
+/// The longest packet whose length fits its header's field.
 const LONGEST: usize = 0xffff;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;

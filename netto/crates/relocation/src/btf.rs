@@ -83,7 +83,7 @@ impl Type {
 /// All types of a kernel or object; the first one is `void`.
 #[derive(Debug, Clone)]
 pub struct Types {
-    /// By number.
+    /// The types, by number.
     pub types: Vec<Type>,
     by_name: HashMap<String, Vec<u32>>,
 }
@@ -100,7 +100,7 @@ impl Words<'_> {
 }
 
 impl Types {
-    /// From a list, whose first one is `void`.
+    /// Takes a list of types, the first of which is `void`.
     pub fn new(types: Vec<Type>) -> Self {
         let mut by_name: HashMap<String, Vec<u32>> = HashMap::new();
         for (number, entry) in (0..).zip(&types) {
@@ -112,7 +112,7 @@ impl Types {
         Types { types, by_name }
     }
 
-    /// Of a file.
+    /// Reads the types of a file.
     ///
     /// # Errors
     /// The bytes are no BTF, or have a kind that is not known.
@@ -163,7 +163,7 @@ impl Types {
         Ok(Types::new(types))
     }
 
-    /// As a file.
+    /// Writes the types as a file.
     pub fn write(&self) -> Vec<u8> {
         let mut names: Vec<u8> = vec![0];
         let mut places: HashMap<&str, u32> = HashMap::from([("", 0)]);
@@ -277,10 +277,10 @@ pub fn without_flavour(name: &str) -> &str {
     })
 }
 
-/// A text of a section of texts.
+/// The text that begins at a place of a section of texts.
 ///
 /// # Errors
-/// The place is none in it.
+/// No text begins there.
 pub fn text_at(texts: &[u8], at: u32) -> anyhow::Result<&str> {
     let text = texts.get(at as usize..).context("a name is missing")?;
     let end = text

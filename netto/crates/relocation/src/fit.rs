@@ -74,7 +74,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// That of a section; `None` if it is another kind of program, or names no function.
+    /// The hook that a section names; `None` if its program is of another kind, or it names none.
     pub fn of(section: &str) -> Option<Hook> {
         let (kind, name) = section.split_once('/')?;
         match kind {

@@ -57,10 +57,10 @@ const MOVE: u8 = 0xbf;
 const FRAME: u8 = 10;
 
 impl Object {
-    /// Of a file.
+    /// Reads an object file.
     ///
     /// # Errors
-    /// The bytes are no object that clang makes of a BPF program.
+    /// The bytes are not an object as clang compiles it from a BPF program.
     pub fn read(name: &str, bytes: &[u8]) -> anyhow::Result<Self> {
         Self::of(bytes)
             .map(|object| Object {

@@ -158,13 +158,13 @@ impl Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub bits: u32,
-    /// Of a bit field; else 0.
+    /// Width in bits of a bit field, or 0.
     width: u32,
     type_number: u32,
 }
 
 impl Found {
-    /// Goes on to a part, if there is one; remembers through which members.
+    /// Goes on to a part and adds the members on the way to `path`; false if there is no such part.
     fn step(
         &mut self,
         step: &Step,
@@ -179,7 +179,7 @@ impl Found {
                 Ok(place.is_some())
             }
             Step::Element(index) => {
-                // None: the last member of a structure, whose length varies.
+                // No elements: the last member of a structure, whose length varies.
                 let is_element =
                     entry.kind() == ARRAY && (entry.more[2] == 0 || *index < entry.more[2]);
                 if is_element {

@@ -51,7 +51,8 @@ const LACKS: &[Lack] = &[
     until("6.1", "owners: helper 158"),
     until("6.1", "tick: helper 158"),
     until("6.1", "health: helper 158"),
-    // Not read where there is no reason; the disk is found by the request itself; 0 is no error either way.
+    // Programs do without these: they read no reason of a drop, find the disk by the request, and take 0
+    // for no error in either type.
     until(
         "6.1",
         "drops: tp_btf/kfree_skb: argument 2 is none, not skb_drop_reason",
@@ -127,7 +128,7 @@ fn types(name: &str) -> Types {
     Types::read(&bytes).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()))
 }
 
-/// Those that are kept.
+/// The kernels whose types are kept.
 fn kernels() -> Vec<String> {
     let list = std::fs::read_to_string(folder().join("packages.txt")).unwrap();
     let names = list.lines().map(|line| line.split(' ').next().unwrap());
@@ -161,7 +162,7 @@ fn expected(kernel: &str) -> BTreeSet<String> {
     lacks.map(|lack| lack.what.to_owned()).collect()
 }
 
-/// What they ask for in vain, of a kernel that was the known one.
+/// What the objects ask for and the changed types of the known kernel lack.
 fn unexpected(objects: &[Object], changed: &Types) -> BTreeSet<String> {
     &all_lacks(objects, changed) - &expected(KNOWN)
 }
@@ -182,7 +183,7 @@ fn every_object_fits_every_kernel_but_for_what_is_known_to_be_lacking() {
 
 #[test]
 fn a_kernel_that_netto_takes_lacks_nothing_that_programs_use_unasked() {
-    // A hook that is missing is another matter: its program is not loaded.
+    // A missing hook is not fatal, because its program is not loaded.
     let is_fatal = |what: &str| !what.contains(": optional ") && !what.ends_with("no such hook");
     for kernel in kernels() {
         let fatal = LACKS
