@@ -80,7 +80,7 @@ impl Apt {
         }
         options.extend([
             option("Dir::State", &state),
-            // Nothing counts as installed.
+            // An empty status, so that nothing counts as installed.
             option("Dir::State::status", Path::new("/dev/null")),
             option("Dir::Cache", &cache),
         ]);

@@ -75,7 +75,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
             format!("Linux {}", kernel()?)
         };
         let date = process::output(Command::new("date").arg("+%F"))?;
-        // What could be measured before something could not is there all the same.
+        // A benchmark that fails half way still leaves what it has measured.
         table::put(
             root,
             benchmark,
@@ -120,7 +120,7 @@ impl Bench<'_> {
             Benchmark::Sweep => self.here(&sweep, measured)?,
             Benchmark::Guest => {
                 self.guest(1, "start idle timer programs owners latency", measured);
-                // What a whole machine does under load is asked of a guest that has done nothing else.
+                // Measured in a guest of its own, so that nothing before it changes how the machine bears load.
                 let loaded = format!("loaded throughput --rounds {rounds} --warm-up 10");
                 self.guest(1, &loaded, measured);
             }

@@ -114,16 +114,16 @@ impl Dist {
                     remap("--remap-path-prefix")
                 ),
             );
-        // For the last crate only, so that both share what was compiled.
+        // These flags are for the last crate only, so that both linkages share all other compiled crates.
         match linkage {
             Linkage::Glibc => {
                 let libraries = sysroot.join(sysroot::LIBRARIES);
-                // gcc looks beside itself before it looks into a root that it is given.
+                // Named explicitly, because gcc looks beside itself before it looks into the root.
                 cargo.args(
                     ["B", "L"].map(|flag| format!("-Clink-arg=-{flag}{}", libraries.display())),
                 )
             }
-            // This machine's glibc: before 2.34 a static one cannot look up names.
+            // This machine's glibc, not the root's: before 2.34 a static one cannot look up names.
             Linkage::Static => {
                 cargo.args(["-Ctarget-feature=+crt-static", "-Clink-arg=--sysroot=/"])
             }

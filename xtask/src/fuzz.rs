@@ -44,7 +44,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let corpora = root.join("netto/crates/fuzz/corpus");
     let readers = chosen(&corpora, &options.readers)?;
     let folder = root.join("target/fuzz");
-    // Not by `process::cargo`, which is the cargo of this compiler.
+    // Not by `process::cargo`, which is the cargo of this compiler and takes no `+nightly`.
     process::run(
         Command::new("cargo")
             .current_dir(root)

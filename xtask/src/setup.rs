@@ -275,7 +275,7 @@ pub fn python_environment(folder: &Path) -> Result<()> {
         let mut command = Command::new("python3");
         process::run(command.args(["-m", "venv", "--clear"]).arg(folder))
     };
-    // Debian's python3 comes without what makes environments.
+    // Debian has what creates environments in a package of its own.
     if create().is_err() {
         install(&BTreeSet::from(["python3-venv".to_owned()]))?;
         create()?;
@@ -289,7 +289,7 @@ const READERS: [&str; 5] = [
     "pandas==3.*",
     "polars==2.*",
     "prometheus-client==0.*",
-    // DuckDB gives times with a zone by it.
+    // DuckDB needs it to return times with a zone.
     "pytz",
 ];
 

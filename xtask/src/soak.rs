@@ -31,7 +31,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     setup::ensure(root, setup::Purpose::Bench)?;
     let folder = root.join("target/soak");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Copies: what is built meanwhile takes the place of neither.
+    // Copies, so that a build during the soak replaces neither.
     let kept = |name: &str, built: &Path| {
         let kept = folder.join(name);
         fs::copy(built, &kept)

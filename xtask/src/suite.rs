@@ -164,7 +164,7 @@ fn test_command(root: &Path) -> Result<Command> {
         command.env(PROPERTY_SEED, "1");
     }
     if std::env::var_os(THREADS).is_none() {
-        // The longest tests wait for a daemon most of the time.
+        // One thread more than CPUs, because the longest tests wait for a daemon most of the time.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         command.env(THREADS, (cpus + 1).to_string());
     }

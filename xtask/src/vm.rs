@@ -336,7 +336,7 @@ impl Bench<'_> {
         args.extend(self.words.iter().cloned());
         let strip = self.kernel.architecture().strip();
         let payload = image::Payload {
-            system: &System::Own,
+            system: &System::ThisMachine,
             netto: &stripped(strip, self.netto, folder.join("bench-netto"))?,
             tests: &stripped(strip, self.tests, folder.join("bench-root-tests"))?,
             args: &args,
@@ -372,7 +372,7 @@ struct Programs {
 
 /// The root tests, built for the host.
 pub fn root_tests(root: &Path) -> Result<PathBuf> {
-    Programs::compile(root, &System::Own).map(|(_, tests)| tests)
+    Programs::compile(root, &System::ThisMachine).map(|(_, tests)| tests)
 }
 
 impl Programs {

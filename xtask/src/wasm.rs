@@ -158,7 +158,7 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
         .clone()
         .filter(|toolchain| toolchain.target_dir(&target).join(TARGET).exists())
     {
-        // Taken before, so rustup failed before: asking again costs seconds each time.
+        // This way was taken before because rustup had failed: asking rustup again costs seconds.
         toolchain
     } else if rustup::add_target(&sysroot, TARGET) {
         Toolchain::AddedByRustup

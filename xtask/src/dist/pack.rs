@@ -70,7 +70,7 @@ fn compress(dist: &Dist) -> Result<()> {
     let files = dist.files();
     fs::copy(dist.root.join("CHANGELOG.md"), files.join("CHANGELOG.md"))?;
     let mut gzip = dist.command("gzip");
-    // Neither name nor time.
+    // --no-name leaves out name and time, so that equal files have equal archives.
     gzip.args(["-9", "--no-name", "--keep"])
         .args(["CHANGELOG.md", SBOM].map(|name| files.join(name)));
     process::run(&mut gzip)?;
@@ -213,7 +213,7 @@ fn sbom(dist: &Dist) -> Result<()> {
         "dist-sbom",
     ]);
     process::run(&mut list)?;
-    // It writes one beside the manifest of each crate of the workspace, with the folder of this one.
+    // cargo-cyclonedx writes a file beside the manifest of each crate; it names this machine's folder.
     for file in crate::tree::files(&dist.root)? {
         if file
             .file_name()

@@ -55,7 +55,7 @@ pub fn install(tools: &Path) -> Result<()> {
             .args(["install", "--quiet", "--locked", "--root"])
             .arg(tools)
             .args(how)
-            // They share most of what they are made of.
+            // The tools share most dependencies, so they are compiled in one folder.
             .env("CARGO_TARGET_DIR", tools.join("target"));
         process::run(cargo.args([name, "--version", version]))?;
     }

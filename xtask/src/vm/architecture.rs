@@ -48,12 +48,12 @@ impl Architecture {
                 kind: &["-cpu", "max"],
                 words: "console=ttyS0 output=ttyS1",
                 output: &["-serial", "stdio"],
-                // More can come than are there, as on most machines with firmware.
+                // More possible CPUs than present ones, as most firmware announces.
                 cpus: "2,maxcpus=4",
             },
             Architecture::Arm64 => Machine {
                 program: "qemu-system-aarch64",
-                // A server's. "max" also signs pointers in every function, which QEMU must compute.
+                // A server's CPU: "max" would also sign pointers in every function, which is slow in QEMU.
                 kind: &["-machine", "virt", "-cpu", "neoverse-n1"],
                 words: "console=ttyAMA0 output=ttyS0",
                 output: &[
@@ -84,7 +84,7 @@ impl Architecture {
     /// Something is not to be had.
     pub fn prepare(self, folder: &Path) -> Result<System> {
         if self == Architecture::Amd64 {
-            return Ok(System::Own);
+            return Ok(System::ThisMachine);
         }
         setup::ensure_needs(packages::ARM64_GUESTS, &[])?;
         let toolchain = rustup::sysroot()?;

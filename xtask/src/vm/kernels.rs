@@ -229,7 +229,7 @@ fn download(home: &Path, kernel: Kernel, apt: &Apt) -> Result<()> {
         Err(error) => return Err(error),
     };
     eprintln!("xtask: fetching {package} for the virtual machines");
-    // Through a folder of its own: what is at home is always whole.
+    // Unpacked into another folder first, so that the final one is always whole.
     let mut fresh = home.as_os_str().to_owned();
     fresh.push(".new");
     let fresh = PathBuf::from(fresh);
@@ -242,7 +242,7 @@ fn download(home: &Path, kernel: Kernel, apt: &Apt) -> Result<()> {
         dependencies(&listing).filter(|name| PARTS.iter().any(|part| name.starts_with(part)));
     for part in parts.chain([package.as_str()]) {
         if let Err(error) = apt.unpack(part, &fresh) {
-            // Of versions that were followed by others, archives may keep the kernel alone.
+            // Of superseded versions archives may keep the kernel package alone.
             eprintln!("xtask: {part} is not to be had: {error:#}");
         }
     }
@@ -294,7 +294,7 @@ fn is_release(package: &str, begin: &str, end: &str) -> bool {
 
 /// The package of the newest such kernel, of names without an order.
 fn newest<'a>(names: impl Iterator<Item = &'a str>, begin: &str, end: &str) -> Option<String> {
-    // The meta packages of a whole series end alike, and have no release.
+    // Meta packages of a series have the same ending, but no release number.
     let kernels = names.filter(|name| is_release(name, begin, end) && numbers(name).len() > 3);
     kernels.max_by_key(|name| numbers(name)).map(str::to_owned)
 }

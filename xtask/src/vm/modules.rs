@@ -8,7 +8,7 @@ use anyhow::Result;
 
 /// What the tests use. Some kernels have some of it built in, or not at all.
 pub const WANTED: &[&str] = &[
-    // libcrc32c looks for an implementation as it is loaded, and names none.
+    // libcrc32c needs an implementation when it is loaded, and does not depend on one by name.
     "crc32c_generic",
     "veth",
     "dummy",

@@ -150,7 +150,7 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
     let machine = boot.architecture.machine();
     let mut console = std::ffi::OsString::from("file:");
     console.push(boot.console);
-    // Whoever ends the tests ends their guests.
+    // The guest ends with this process.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(
         process::find_program(machine.program)
@@ -167,8 +167,8 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         (None, true) => "1".to_owned(),
         (None, false) => machine.cpus.to_owned(),
     };
-    // The kernel has all files in memory, for a moment twice; it and netto keep something for each
-    // CPU.
+    // The kernel holds all files in memory, twice while it unpacks them, and kernel and netto need
+    // some for each CPU.
     let files = std::fs::metadata(boot.file_system)
         .with_context(|| format!("cannot read {}", boot.file_system.display()))?;
     let megabytes = (files.len() >> 19) + 384 + 8 * u64::from(boot.cpus.unwrap_or(1));

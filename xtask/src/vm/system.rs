@@ -13,7 +13,7 @@ use crate::process;
 #[derive(Debug)]
 pub enum System {
     /// This machine.
-    Own,
+    ThisMachine,
     /// One that cannot run here.
     Unpacked {
         /// Its folder.
@@ -41,7 +41,7 @@ impl System {
     /// It is missing.
     pub fn find(&self, program: &str) -> Result<PathBuf> {
         match self {
-            System::Own => process::find_program(program).with_context(|| {
+            System::ThisMachine => process::find_program(program).with_context(|| {
                 format!("the program {program} is missing; `cargo xtask setup` brings it")
             }),
             System::Unpacked { root, .. } => FOLDERS
@@ -61,12 +61,12 @@ impl System {
     /// One is missing.
     pub fn add_libraries(&self, program: &Path, found: &mut Libraries) -> Result<()> {
         match self {
-            System::Own => {
+            System::ThisMachine => {
                 let output = Command::new("ldd")
                     .arg(program)
                     .output()
                     .context("cannot start ldd, which finds a program's libraries")?;
-                // A static program has none, which ldd calls a failure.
+                // The exit code is ignored, because ldd fails for a static program, which has no libraries.
                 let libraries = parse_ldd(&String::from_utf8_lossy(&output.stdout))
                     .with_context(|| format!("{} does not run here", program.display()))?;
                 for library in libraries {

@@ -119,13 +119,13 @@ fn unpack(image: &[u8]) -> Result<Vec<u8>> {
         .arg("-dc")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // They complain about the length that follows the compressed kernel.
+        // Unpackers complain about the length that follows the compressed kernel.
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
     let mut input = child.stdin.take().context("no input")?;
     let output = std::thread::scope(|scope| {
-        // Whoever stops reading has all that he wanted: the output tells.
+        // An unpacker that stops reading has all it needs; whether that is so is checked by its output.
         scope.spawn(move || input.write_all(payload).ok());
         child.wait_with_output()
     });
