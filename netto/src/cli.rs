@@ -279,7 +279,9 @@ pub fn parse(features: &'static [Feature], arguments: &[OsString]) -> Result<Cli
         None => Cli::from_arg_matches(&matches).map_err(usage)?,
     };
     if let Some(run) = cli.run_mut() {
-        let of_command = matches.subcommand().map_or(&matches, |(_, of_it)| of_it);
+        let of_command = matches
+            .subcommand()
+            .map_or(&matches, |(_, of_command)| of_command);
         run.features = of_features(features, of_command).map_err(Refusal::Usage)?;
         let options = command.find_subcommand("run").unwrap_or(&command);
         cli.settings = effective::settings(options, of_command, &file);

@@ -88,7 +88,7 @@ static DAEMON: Mutex<Option<(Method, Followed)>> = Mutex::new(None);
 fn with_daemon(method: Method, body: fn(&mut Followed) -> Result<()>) -> Result<()> {
     let mut place = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
     let mut daemon = match place.take() {
-        Some((its, daemon)) if its == method => daemon,
+        Some((daemon_method, daemon)) if daemon_method == method => daemon,
         other => {
             // Two at a time would count each other's costs.
             drop(other);

@@ -137,11 +137,11 @@ pub fn owners(sum: &Snapshot) -> Result<&Owners> {
 pub fn caused_by(sum: &Snapshot, group: &Group, slug: &str) -> Result<f64> {
     let row = index_of(slug).context("no such row")?;
     let owners = owners(sum)?;
-    let is_it = |place: &usize| {
+    let is_of_group = |place: &usize| {
         let owner = &owners.owners[*place];
         owner.cgroup == group.path() && owner.kind != OwnerKind::Interface
     };
-    let places = (0..owners.owners.len()).filter(is_it);
+    let places = (0..owners.owners.len()).filter(is_of_group);
     Ok(places
         .map(|place| owners.caused_ns(place as u32, row) as f64)
         .sum())

@@ -136,12 +136,12 @@ fn named<'a>(snapshot: &'a Snapshot, cause: &Group, victim: &Group) -> Option<&'
     let intruders = snapshot.sections.intruders.as_ref()?;
     let event = index_of("rx_softirq")? as u32;
     let mut rows = intruders.intrusions.iter();
-    let is_it = rows.any(|intrusion| {
+    let is_charged = rows.any(|intrusion| {
         (intrusion.cpu, intrusion.event) == (QUIET, event)
             && intrusion.cause.cgroup == cause.path()
             && intrusion.victim.cgroup == victim.path()
     });
-    is_it.then_some(intruders)
+    is_charged.then_some(intruders)
 }
 
 /// On each CPU and of each event, what was caused is what it took.

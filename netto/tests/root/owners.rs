@@ -348,8 +348,8 @@ fn processes_are_told_apart() -> Result<()> {
     let owners = owners(&sum)?;
     let row = index_of("rx_softirq").context("no such row")?;
     let of_pid = |pid: u32| {
-        let is_it = |place: &usize| owners.owners[*place].pid == pid;
-        let places = (0..owners.owners.len()).filter(is_it);
+        let is_of_process = |place: &usize| owners.owners[*place].pid == pid;
+        let places = (0..owners.owners.len()).filter(is_of_process);
         places
             .map(|place| owners.caused_ns(place as u32, row) as f64)
             .sum::<f64>()

@@ -393,10 +393,10 @@ fn same_as_log(
         "scrapes over {span} s only: {ends:?}"
     );
     let index = |(_, seen): (f64, f64)| {
-        let is_it = |s: &Snapshot| (s.time_unix_ns as f64 / 1e9 - seen).abs() < 1e-3;
+        let is_at = |s: &Snapshot| (s.time_unix_ns as f64 / 1e9 - seen).abs() < 1e-3;
         snapshots
             .iter()
-            .position(is_it)
+            .position(is_at)
             .with_context(|| format!("no snapshot of {seen} in the log"))
     };
     let mut between = snapshots[index(*begin)? + 1..=index(*end)?].iter();

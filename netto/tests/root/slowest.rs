@@ -93,7 +93,7 @@ impl Bursts {
     fn wait_for(
         &self,
         followed: &mut Followed,
-        is_it: impl Fn(&SlowSoftirq) -> bool,
+        is_expected: impl Fn(&SlowSoftirq) -> bool,
     ) -> Result<(Slowest, u64)> {
         let (mut timed, mut counted) = (0, 0);
         let describe = |last: &Snapshot| format!("{:#?}", last.sections.slowest);
@@ -116,7 +116,7 @@ impl Bursts {
             };
             let first = slowest.softirqs.first();
             if counted >= ENOUGH
-                && first.is_some_and(|softirq| is_as_long(softirq) && is_it(softirq))
+                && first.is_some_and(|softirq| is_as_long(softirq) && is_expected(softirq))
             {
                 let ratio = timed as f64 / counted as f64;
                 ensure!(ALIKE.contains(&ratio), "{timed} timed, {counted} counted");

@@ -140,11 +140,11 @@ fn of_a_busy_loop_is_what_it_misses_of_its_own_time() -> Result<()> {
 /// The stall of a group, and the kernel's.
 fn accounts(sum: &Snapshot, group: &Group) -> Result<(u64, Option<u64>)> {
     let owners = sum.sections.owners.as_ref().context("no owners")?;
-    let is_it = |place: &usize| {
+    let is_of_group = |place: &usize| {
         let owner = &owners.owners[*place];
         owner.kind == OwnerKind::Cgroup && owner.cgroup == group.path()
     };
-    let place = (0..owners.owners.len()).find(is_it);
+    let place = (0..owners.owners.len()).find(is_of_group);
     let place = place.context("the victim was not interrupted")?;
     let stalled = owners.accounts()[place].stalled_ns;
     Ok((stalled, owners.irq_pressure_ns[place]))

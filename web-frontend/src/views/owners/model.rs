@@ -275,8 +275,8 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             let parts = parts(info, &owners, entry.place, &key);
             lines.extend(parts.into_iter().map(|(mut line, ns, in_softirq)| {
                 line.cells = vec![Cell::empty(); columns.len()];
-                for (column, is_it) in [(0, true), (1, !in_softirq), (2, in_softirq)] {
-                    if is_it {
+                for (column, is_filled) in [(0, true), (1, !in_softirq), (2, in_softirq)] {
+                    if is_filled {
                         line.cells[column] = cell(ns, 0);
                     }
                 }
@@ -453,8 +453,8 @@ pub fn found(owners: &Owners, component: usize) -> String {
     let event = event_of(component);
     let is_all = component::index_of(HEADLINE) == Some(event);
     let mut sum = OwnerBasis::default();
-    let of_it = |basis: &&OwnerBasis| is_all || basis.component as usize == event;
-    for basis in owners.basis.iter().filter(of_it) {
+    let is_counted = |basis: &&OwnerBasis| is_all || basis.component as usize == event;
+    for basis in owners.basis.iter().filter(is_counted) {
         sum.task_ns += basis.task_ns;
         sum.socket_ns += basis.socket_ns;
         sum.interface_ns += basis.interface_ns;
