@@ -84,7 +84,7 @@ pub fn start_lasting<T: Send + 'static>(
 ) -> Result<T> {
     let (sender, started) = mpsc::channel();
     std::thread::spawn(move || {
-        // Who has asked waits.
+        // The receiver waits for this, so it is there.
         let _ = sender.send(start());
         loop {
             std::thread::park();

@@ -62,7 +62,7 @@ impl OnTerminal {
     pub fn start(command: &Command, is_controlled: bool) -> io::Result<Self> {
         let (master, slave) = terminal()?;
         let (program, arguments) = (command.get_program(), command.get_args());
-        // Who runs the tests may have it ignored.
+        // Whoever runs the tests may ignore SIGHUP, which children inherit.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP");
         if is_controlled {
@@ -79,7 +79,7 @@ impl OnTerminal {
             .stdout(slave.try_clone()?)
             .stderr(slave)
             .spawn()?;
-        // With it goes what it holds of the terminal.
+        // Closes the descriptors of the terminal that the command holds.
         drop(command);
         let is_closed = Arc::new(AtomicBool::new(false));
         let screen = Arc::new(Mutex::new(Vec::new()));
@@ -119,7 +119,7 @@ impl OnTerminal {
     pub fn close(&mut self) {
         self.is_closed.store(true, Ordering::Relaxed);
         if let Some(other_end) = self.other_end.take() {
-            // It cannot panic.
+            // The thread cannot panic.
             let _ = other_end.join();
         }
     }
@@ -132,7 +132,7 @@ impl OnTerminal {
 
 impl Drop for OnTerminal {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.close();
@@ -149,7 +149,7 @@ fn state(pid: u32) -> io::Result<(char, Duration)> {
     else {
         return Err(io::Error::other(line));
     };
-    // The unit is fixed for programs.
+    // The kernel reports hundredths of a second to programs, whatever its HZ.
     Ok((state, Duration::from_millis(10 * (user + system))))
 }
 

@@ -184,7 +184,7 @@ fn rps_without_need_is_told_until_it_is_off() -> Result<()> {
 fn bursts(network: &Network, count: &str, pause_ms: &str, packet_ns: &str) -> Result<[Owned; 2]> {
     steer(&network.right, "lan")?;
     let burning = traffic::agent(&network.right, &["burn-xdp", "lan", packet_ns])?;
-    // Where nobody answers: an error would take the place of the next datagram.
+    // To an address that does not answer, because an error would take the place of the next datagram.
     let to = format!("{}:{PORT}", network.nobody_v4);
     let sender = on(&network.left, SENDS, &["udp-bursts", &to, count, pause_ms])?;
     Ok([sender, burning])
@@ -317,9 +317,9 @@ fn small_writes_are_told_until_they_are_large() -> Result<()> {
 fn copies_are_told_until_files_are_sent() -> Result<()> {
     let network = Network::direct()?;
     let to = format!("{}:{PORT}", network.right_v4);
-    // More than caches hold, as of who sends what it has not only just made.
+    // More data than caches hold, as if it had not been made just before it is sent.
     let rate = here_or_in_guests("300", "16");
-    // Nobody copies what is received, so that the copies of sends are all.
+    // The receiver discards without copying, so that all copies are those of sends.
     let send = |how: &str| -> Result<[Owned; 2]> {
         let sink = traffic::agent(&network.right, &["tcp-discards", &to])?;
         Ok([

@@ -63,7 +63,7 @@ impl Crowd {
     /// Has all receive, and ends them.
     fn receive(self) -> Result<()> {
         const A_WHILE: Duration = Duration::from_millis(300);
-        // What a socket has room for.
+        // Datagrams for which a socket has room.
         const AT_ONCE: usize = 100;
         self.gate.wait();
         thread::sleep(A_WHILE);

@@ -186,7 +186,7 @@ fn each_made_on_purpose_is_told_once_begins_within_two_intervals_and_ends() -> R
         ))?;
         Ok(Mends(|| left.nft("delete table inet loss").unwrap_or(())))
     })?;
-    // What follows would reach it, too.
+    // Stopped first, because it would be disturbed by what follows.
     drop((writer, sink));
 
     let listener = at(network.right_v4, LISTENER);
@@ -227,7 +227,7 @@ fn those_of_disks_are_told_once_begin_within_two_intervals_and_end() -> Result<(
     let file = file.to_str().context("a path that is not UTF-8")?;
     let limit = Limit::new("reader", &disk)?;
     let here = Namespace::new()?;
-    // What ends first stands last.
+    // Locals are dropped in reverse order: agents first, then netto, then the namespace and the disk.
     let options = ["--health", "--score-devices", &disk.name, UNLIMITED];
     let netto = Inside::start(&here, &options)?;
     let cached = agent(&here, &["reads-file", file, "cached", "500"])?;
@@ -281,7 +281,7 @@ fn load(network: &Network, files: [&str; 2], kind: u64) -> Result<Vec<Owned>> {
         }
         7 => Ok(vec![agent(&network.right, &["connect-storm"])?]),
         8 => reads(&["reads-file", files[0], "cached", "2000"]),
-        // What is written past the page cache is in it no more, and would be missed.
+        // Another file, because writing past the page cache removes the pages that case 8 reads.
         9 => reads(&["reads-file", files[1], "direct", "200"]),
         _ => reads(&["writes-file", files[1], "50"]),
     }
@@ -366,7 +366,7 @@ fn an_ordinary_load_that_changes_has_one_at_most() -> Result<()> {
         given.changes.len()
     );
     ensure!(seen.len() <= 1, "more than one was told");
-    // Advice that returns with its load is given longer; what begins more often comes and goes.
+    // Advice that returns with its load is given longer each time; more than two begins mean that it flickers.
     ensure!(most.is_none_or(|(_, count)| count <= 2), "{most:?}");
     Ok(())
 }

@@ -43,7 +43,7 @@ impl CpuSwitch {
 
 impl Drop for CpuSwitch {
     fn drop(&mut self) {
-        // It is on already, or the test has said why it is not.
+        // If this fails, the CPU is on already, or the test has reported why it is not.
         let _ = self.set(true);
     }
 }

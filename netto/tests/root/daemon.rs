@@ -63,11 +63,11 @@ pub const SHARING: &[&str] = &[
     "paths::ipv4_through",
     "prometheus::promtool",
     "failures::a_client_that_talks_nonsense",
-    // Beside others.
+    // These start a daemon of their own beside it.
     "idle::",
     "owners::who_turns_them_off",
     "ticks::both_clocks",
-    // Ends it.
+    // This ends the shared daemon, and is last.
     "running::no_program_is_left_in_the_kernel_after_sigterm",
 ];
 static SHARED: Mutex<Option<Daemon>> = Mutex::new(None);

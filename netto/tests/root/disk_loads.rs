@@ -74,7 +74,7 @@ pub fn write(path: &Path, per_second: u64) -> Result<()> {
 pub fn forget_again(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     loop {
-        // The whole of it.
+        // Length 0 means the whole file.
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .context("the page cache keeps it")?;
         std::thread::sleep(Duration::from_millis(100));

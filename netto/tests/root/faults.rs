@@ -140,7 +140,7 @@ fn detached() -> Result<()> {
     for (kind, outcomes) in &seen {
         match kind.as_str() {
             "xdp" | "tcx" => taken += outcomes.iter().filter(|one| one.is_none()).count(),
-            // The next test.
+            // The next test is about these.
             "cgroup" => {}
             _ => ensure!(
                 outcomes.iter().all(|one| *one == Some(Errno::EOPNOTSUPP)),

@@ -57,7 +57,7 @@ fn record(log: &Path) -> Result<u64> {
     for sender in senders {
         drop(sender?);
     }
-    // All that was sent is in an interval that is over.
+    // Waits until the last interval with packets has ended.
     let seen = || -> Result<u64> {
         let answer: Value = http::get_ok(daemon.at, "/api/v1/flows?last=5m")?.json()?;
         answer["packets"].as_u64().context("no packets")

@@ -167,7 +167,7 @@ fn come_back(count: u64) -> Result<()> {
     let netto = daemon::binary();
     let mut command = network.left.command(&netto.to_string_lossy());
     command.args(["synth", &path.to_string_lossy(), "--json", "--to", "lan"]);
-    // To nobody: the receiver's stack has no part in it.
+    // To an address that nobody has, so that the receiver's stack takes no part.
     command.args(["--to-mac", "02:00:00:00:00:99"]);
     let sent: Value = serde_json::from_str(&child::run(&mut command)?)?;
     ensure!(sent["records"] == count && sent["refused"] == 0, "{sent}");

@@ -111,8 +111,8 @@ impl Followed {
     /// Reads until everything is summed that had happened when this was called.
     pub fn catch_up(&mut self) -> Result<()> {
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
-        // A snapshot's time is taken before the clocks are read, so one of a later time
-        // counts all; what a clock had beyond its interval comes with the one after it.
+        // A snapshot's time is taken before the clocks are read, so a later one has counted everything. Time
+        // beyond the end of its interval comes with the next one.
         while self.next()?.time_unix_ns < now_ns {}
         self.next().map(drop)
     }

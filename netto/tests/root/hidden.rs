@@ -322,7 +322,7 @@ fn processes_that_answer_each_other_over_a_unix_socket_are_not_networking() -> R
 fn connecting_and_closing_unix_sockets_is_not_networking() -> Result<()> {
     let cost = unix_is_local("unix-connect-storm")?;
     let (local, connections) = (share(&cost, "local_ipc")?, share(&cost, "connections")?);
-    // They were as much as the other half before the family was asked for.
+    // Half of what connecting costs is in functions for all families; the call's family decides whose.
     ensure!(
         connections < 0.1 * local,
         "{connections:.3} of a CPU beside {local:.3} of local IPC"

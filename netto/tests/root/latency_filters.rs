@@ -35,7 +35,7 @@ pub fn filtered() -> Result<()> {
     let netns = netns(&network.right)?;
     let (to, other) = (address(&network, PORT), address(&network, OTHER_PORT));
     let group = Group::new("latency")?;
-    // One in a group of its own.
+    // One answerer in a group of its own.
     let first = || in_group(&group, &network.right, &["answer-late", &to, "0"]);
     let places = [
         (&network.left, to.as_str()),
@@ -76,7 +76,7 @@ pub fn filtered() -> Result<()> {
         let points = [&AT_SOCKETS[..], &[Point::UdpStart]].concat();
         expect_one(&options, places, &points)?;
     }
-    // No queue is as long as this.
+    // A minimal queue that is never reached, so that nothing is measured.
     let _answerers = both()?;
     let measured = Measured::start(&["--latency-min-queue", "1000000"])?;
     ask(&network.left, &to, TURNS)?;

@@ -115,7 +115,7 @@ fn counted() -> Result<()> {
     let grown = |name: &str, label: Option<(&str, &str)>| {
         Ok::<f64, anyhow::Error>(value(&after, name, label)? - value(&before, name, label)?)
     };
-    // There and back.
+    // Each turn has a datagram and a write, there and back.
     let messages = (4 * TURNS) as f64;
     let bytes = (2 * TURNS) as f64 * (DATAGRAM_BYTES + WRITE_BYTES) as f64;
     for direction in ["sent", "received"] {

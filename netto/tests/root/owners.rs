@@ -211,7 +211,8 @@ fn siblings_cost_what_they_receive() -> Result<()> {
     let (rate, cpu) = (rate(PACKETS / 2).to_string(), OTHER_CPU.to_string());
     let words = ["udp-paced", &to, &rate, &cpu];
     let source = |_| agent(&senders, &network.left, OTHER_CPU, &words);
-    // Chance divides them: many, lest one gets nearly all, and the other a wake-up for each packet.
+    // The kernel divides sources at random: with few, one receiver could get nearly all of them, and the
+    // other would wake for each packet.
     let _sources: Vec<Owned> = (0..24).map(source).collect::<Result<_>>()?;
     let before = [received(&sinks[0]), received(&sinks[1])];
     let sum = look(&mut followed, TOGETHER)?;
@@ -432,7 +433,7 @@ fn a_note_while_it_costs_too_much() -> Result<Daemon> {
     let daemon = Daemon::start(&["--owners", "cgroup", "--max-overhead", "0.1"])?;
     let _load = traffic::udp_blast(&network.left, network.right_v4)?;
     note_becomes(&daemon, true)?;
-    // What others want at the same hooks they have by themselves.
+    // Other features at the same hooks keep programs of their own.
     child::eventually(|| {
         let attached = attached_at(daemon.process.pid())?;
         let at = |hook: &str| attached.get(hook).cloned().unwrap_or_default();

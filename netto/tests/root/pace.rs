@@ -103,7 +103,7 @@ fn two_samplers_of_one_frequency_meet_each_other_at_every_distance() -> Result<(
     };
     std::thread::sleep(MEASURED);
     let mut fired: Vec<Vec<u64>> = trace.end(CPU)?.into_values().collect();
-    // Another one's sampler may be at work, too: ours are two of those that fire so often.
+    // Samplers of other programs may fire as often, so there may be more than our two.
     let fewest = MEASURED.as_millis() as usize / 2;
     fired.retain(|times| times.len() > fewest);
     ensure!(

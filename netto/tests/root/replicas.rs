@@ -50,7 +50,7 @@ pub struct Kind {
 /// A replica with its disk, namespace, store and netto.
 pub struct Replica {
     address: String,
-    // What ends first stands first.
+    // Fields are dropped in this order.
     _latency: Owned,
     _netto: Owned,
     _store: Owned,
@@ -75,7 +75,7 @@ impl Replica {
         let file = disk.mount()?.join("records");
         fs::write(&file, vec![b'r'; FILE_BYTES as usize])?;
         child::run(&mut Command::new("sync"))?;
-        // So that whoever reads it has it in its own memory.
+        // Dropped from the page cache, so that its pages count for the group that reads them.
         disk.forget()?;
         let limit = Limit::new(name, &disk)?;
         let store = Self::store(&at, &file, kind.cache, &address, name)?;
@@ -92,7 +92,7 @@ impl Replica {
         let port = child::free_port()?.to_string();
         let told_at = format!("{address}:{AGENT}");
         let mut netto = at.command("unshare");
-        // The first process of its own number space: its namespace is the host's.
+        // netto is the first process of a PID namespace: its network namespace then counts as the host's.
         netto.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         netto
             .arg(daemon::binary())

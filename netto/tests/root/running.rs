@@ -96,7 +96,7 @@ fn threads() -> Result<()> {
         }
         Ok(rows)
     };
-    // Each gives up what it does not need as it begins.
+    // Each thread gives up what it does not need when it begins, so this may take a moment.
     let rows = child::eventually(|| {
         let rows = listing()?;
         let of = |name: &str| {
@@ -149,7 +149,7 @@ fn other_user() -> Result<()> {
     for name in capabilities.split_whitespace() {
         list += &format!(",+{}", name.trim_start_matches("CAP_").to_lowercase());
     }
-    // Where the tests' own one is, others may not look.
+    // A copy, because other users may not be able to read the folder of the tests' binary.
     let folder = tempfile::tempdir()?;
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     let copy = folder.path().join("netto");

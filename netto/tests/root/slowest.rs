@@ -131,7 +131,7 @@ fn a_softirq_of_known_length_has_its_cpu_part_and_owners() -> Result<()> {
     let begun = SystemTime::now();
     let bursts = Bursts::new()?;
     let mut followed = Followed::start_with(&often("cgroup"))?;
-    // netto itself is not to be interrupted instead.
+    // On another CPU, so that netto itself is not what is interrupted.
     cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
     let (cause, payer) = (bursts.receiver.path(), bursts.burner.path());
     let (slowest, burst_ns) = bursts.wait_for(&mut followed, |softirq| {

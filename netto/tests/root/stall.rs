@@ -94,7 +94,7 @@ fn of_a_busy_loop_is_what_it_misses_of_its_own_time() -> Result<()> {
     if count > 1 {
         steer(&network.right, "lan")?;
     } else {
-        // Whoever runs when packets come out of the queue is interrupted.
+        // On one CPU the queue delays packets, so that they interrupt whoever runs when they come out.
         let netem = "qdisc add dev lan root netem delay 5ms";
         network.left.run("tc", netem)?;
     }
