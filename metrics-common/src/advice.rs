@@ -23,12 +23,12 @@ const LOOKED_AT: [&str; 6] = ["cost", "modes", "power", "traffic", "advice", "ow
 
 /// The sections that rules and the verdict look at: adding these up is all that they cost.
 pub fn looked_at(snapshot: &Snapshot) -> Snapshot {
-    let mut own = Snapshot {
+    let mut sum = Snapshot {
         cpus: snapshot.cpus.clone(),
         ..Snapshot::default()
     };
-    add_looked_at(&mut own, snapshot);
-    own
+    add_looked_at(&mut sum, snapshot);
+    sum
 }
 
 /// Adds the same sections of a later interval.

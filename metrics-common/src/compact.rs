@@ -60,7 +60,7 @@ mod tests {
             let full = codec::encode_snapshot(&snapshot(sequence)).unwrap();
             assert!(bytes.len() + 200 < full.len());
             match codec::decode(&bytes).unwrap() {
-                ServerMessage::Snapshot(own) => *own,
+                ServerMessage::Snapshot(snapshot) => *snapshot,
                 other => panic!("{other:?}"),
             }
         };
@@ -73,10 +73,10 @@ mod tests {
         let twice: Vec<u64> = owners
             .accounts()
             .iter()
-            .map(|own| 2 * own.caused_ns)
+            .map(|account| 2 * account.caused_ns)
             .collect();
         let summed = sum.sections.owners.unwrap().accounts();
-        let summed: Vec<u64> = summed.iter().map(|own| own.caused_ns).collect();
+        let summed: Vec<u64> = summed.iter().map(|account| account.caused_ns).collect();
         assert_eq!(summed, twice);
     }
 }

@@ -199,7 +199,7 @@ pub(crate) fn rounded((low, high): (f64, f64), value: f64) -> (u64, u64) {
 }
 
 /// The interval of work that is found by samples alone, or of a part of the work in this row.
-fn sampled(info: &Info, sums: &impl Sums, row: usize, own: Figure) -> Option<(f64, f64)> {
+fn sampled(info: &Info, sums: &impl Sums, row: usize, figure: Figure) -> Option<(f64, f64)> {
     let capacity_ns = sums.capacity_ns() as f64;
     let of_tasks = match kind_of(info, row) {
         kind if is_of_softirq(kind) => None,
@@ -212,8 +212,8 @@ fn sampled(info: &Info, sums: &impl Sums, row: usize, own: Figure) -> Option<(f6
     };
     let correction = sums.softirq_correction();
     let error = correction.map_or(0.0, |_| unseen(info, correction, row));
-    let own = own.with_shared_error(own.value * error / NORMAL);
-    let (low, high) = own.part_of(&Figure::weighted(capacity_ns, period_ns));
+    let figure = figure.with_shared_error(figure.value * error / NORMAL);
+    let (low, high) = figure.part_of(&Figure::weighted(capacity_ns, period_ns));
     let step = in_step(info, correction, row);
     Some((low * (1.0 - step), high * (1.0 + step)))
 }

@@ -138,8 +138,8 @@ const MOST_MARGIN: f64 = 1.0;
 /// while, and windows from before a load changed say nothing of it.
 pub fn whole_work(snapshot: &Snapshot) -> Option<&sections::Work> {
     let work = snapshot.sections.traffic.as_ref()?.work.as_ref()?;
-    let is_guess = work.estimated.is_some_and(|own| {
-        let margin = own.margin_ratio();
+    let is_guess = work.estimated.is_some_and(|estimated| {
+        let margin = estimated.margin_ratio();
         margin.is_none_or(|margin| margin > MOST_MARGIN)
     });
     (work.counted_ns >= snapshot.interval_ns && !is_guess).then_some(work)

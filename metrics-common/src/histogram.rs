@@ -100,15 +100,16 @@ impl Default for Histogram {
 impl Histogram {
     /// From counts by bucket; missing ones are 0, surplus ones are ignored.
     pub fn of(counts: &[u64], sum_ns: u64) -> Self {
-        let mut own = Histogram {
+        let mut histogram = Histogram {
             sum_ns,
             ..Histogram::default()
         };
-        own.counts
+        histogram
+            .counts
             .iter_mut()
             .zip(counts)
-            .for_each(|(own, count)| *own = *count);
-        own
+            .for_each(|(bucket, count)| *bucket = *count);
+        histogram
     }
 
     /// Counts a latency; returns `false`, without a change, beyond the limit.
@@ -123,15 +124,15 @@ impl Histogram {
 
     /// Adds to a bucket, without changing the sum.
     pub fn add(&mut self, bucket: usize, count: u64) {
-        if let Some(own) = self.counts.get_mut(bucket) {
-            *own = own.saturating_add(count);
+        if let Some(sum) = self.counts.get_mut(bucket) {
+            *sum = sum.saturating_add(count);
         }
     }
 
     /// Adds another histogram.
     pub fn merge(&mut self, other: &Histogram) {
-        for (own, more) in self.counts.iter_mut().zip(&other.counts) {
-            *own = own.saturating_add(*more);
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
         }
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
@@ -184,11 +185,11 @@ impl Histogram {
 /// For JSON: only non-empty buckets.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut own = serializer.serialize_struct("Histogram", 3)?;
-        own.serialize_field("count", &self.count())?;
-        own.serialize_field("sum_ns", &self.sum_ns)?;
-        own.serialize_field("buckets", &Filled(&self.counts))?;
-        own.end()
+        let mut fields = serializer.serialize_struct("Histogram", 3)?;
+        fields.serialize_field("count", &self.count())?;
+        fields.serialize_field("sum_ns", &self.sum_ns)?;
+        fields.serialize_field("buckets", &Filled(&self.counts))?;
+        fields.end()
     }
 }
 

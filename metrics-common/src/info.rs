@@ -181,7 +181,11 @@ impl Info {
         if name == "power" {
             self.power = availability.clone();
         }
-        match self.instruments.iter_mut().find(|own| own.name == name) {
+        match self
+            .instruments
+            .iter_mut()
+            .find(|instrument| instrument.name == name)
+        {
             Some(known) => known.availability = availability,
             None => self.instruments.push(InstrumentInfo {
                 name: name.to_owned(),

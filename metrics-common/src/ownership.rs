@@ -168,7 +168,7 @@ impl<'a> Owned<'a> {
     /// separated by semicolons.
     pub fn takes(&mut self, stack: &'a str) -> bool {
         let (event, functions) = stack.split_once(';').unwrap_or((stack, ""));
-        if self.event.is_some_and(|own| own != event) {
+        if self.event.is_some_and(|wanted| wanted != event) {
             return false;
         }
         let Some((parts, row)) = &mut self.part else {

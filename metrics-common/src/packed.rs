@@ -404,9 +404,9 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 impl<'a> Reader<'a> {
     /// Reads this many bytes.
     pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
-        let (own, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
         self.0 = rest;
-        Ok(own)
+        Ok(taken)
     }
 
     /// Reads a row of numbers and runs of zeros.
@@ -434,21 +434,21 @@ impl<'a> Reader<'a> {
         if bits > 64 || bytes > self.0.len() as u64 {
             return Err(Damaged);
         }
-        let (own, rest) = self.0.split_at(bytes as usize);
+        let (packed, rest) = self.0.split_at(bytes as usize);
         self.0 = rest;
         let mut row = Vec::with_capacity(length as usize);
-        if let (64, (words, [])) = (bits, own.as_chunks()) {
+        if let (64, (words, [])) = (bits, packed.as_chunks()) {
             for word in words {
                 row.push(u64::from_le_bytes(*word).checked_mul(unit).ok_or(Damaged)?);
             }
             return Ok(row);
         }
-        let mut own = own.iter();
+        let mut packed = packed.iter();
         let (mut held, mut count) = (0_u128, 0);
         let mask = u64::MAX >> (64 - bits);
         for _ in 0..length {
             while count < bits {
-                held |= u128::from(*own.next().ok_or(Damaged)?) << count;
+                held |= u128::from(*packed.next().ok_or(Damaged)?) << count;
                 count += 8;
             }
             let value = held as u64 & mask;

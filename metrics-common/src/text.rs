@@ -98,8 +98,8 @@ pub fn cpu_mask(cpus: &[u32]) -> String {
     let real = || cpus.iter().filter(|cpu| **cpu < 1 << 16);
     let words = real().max().map_or(0, |last| last / 32) + 1;
     let word = |place: u32| {
-        let own = real().filter(|cpu| **cpu / 32 == place);
-        own.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+        let of_word = real().filter(|cpu| **cpu / 32 == place);
+        of_word.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
     };
     let mut mask = format!("{:x}", word(words - 1));
     for place in (0..words - 1).rev() {

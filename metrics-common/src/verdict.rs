@@ -238,8 +238,8 @@ impl Figures {
         let row_of = |slug: &str| info.components.iter().position(|row| row.slug == slug);
         let parts_of = |slug: &str| {
             let rows = info.components.iter().enumerate();
-            let own = rows.filter(|(_, row)| row.parent.as_deref() == Some(slug));
-            own.map(|(row, _)| row).collect::<Vec<_>>()
+            let parts = rows.filter(|(_, row)| row.parent.as_deref() == Some(slug));
+            parts.map(|(row, _)| row).collect::<Vec<_>>()
         };
         let is_there = |row: usize| info.components[row].availability.is_available();
         let total_ns = |row: usize| snapshot.total_ns(row).filter(|_| is_there(row));
@@ -316,8 +316,8 @@ pub const NETWORK: &str = "network";
 fn reason(info: &Info, section: &str) -> String {
     let mut instruments = info.instruments.iter();
     match instruments
-        .find(|own| own.name == section)
-        .map(|own| &own.availability)
+        .find(|instrument| instrument.name == section)
+        .map(|instrument| &instrument.availability)
     {
         Some(Availability::Unavailable { reason }) => reason.clone(),
         _ => "not measured in this time".to_owned(),
@@ -339,8 +339,8 @@ impl Whose {
             })
         };
         Whose {
-            causes: largest(|own| own.caused_ns),
-            pays: largest(|own| own.others_took_ns),
+            causes: largest(|account| account.caused_ns),
+            pays: largest(|account| account.others_took_ns),
             loss: Loss::of(owners, interval_ns),
         }
     }

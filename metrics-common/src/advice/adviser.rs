@@ -98,7 +98,7 @@ pub struct Unjudged {
 pub fn unjudged_words(all: &[Unjudged]) -> Option<String> {
     let words = all.iter();
     let words: Vec<String> = words
-        .map(|own| format!("{} ({})", own.rule, own.figure))
+        .map(|unjudged| format!("{} ({})", unjudged.rule, unjudged.figure))
         .collect();
     let words = words.join("; ");
     (!all.is_empty()).then(|| format!("not judged, for lack of a figure: {words}"))
@@ -153,7 +153,7 @@ impl Adviser {
             let values = (rule.figures)(&figures);
             let limits = || values.iter().zip(rule.limits);
             let fails =
-                limits().any(|(value, own)| !value.is_nan() && !own.is_met(*value, has_begun));
+                limits().any(|(value, limit)| !value.is_nan() && !limit.is_met(*value, has_begun));
             let unknown = limits().find(|(value, _)| value.is_nan());
             *holds = match (fails, unknown) {
                 (true, _) => Holds::No,

@@ -32,12 +32,12 @@ pub(super) fn spread(of: &Figures, column: usize) -> Spread {
     let idle = of.idle().unwrap_or_default();
     let with_idle = of.cpus().iter().zip(&idle);
     let mut targets: Vec<u32> = with_idle
-        .filter(|(own, idle)| **own != cpu && **idle >= LEAST_IDLE)
-        .map(|(own, _)| *own)
+        .filter(|(target, idle)| **target != cpu && **idle >= LEAST_IDLE)
+        .map(|(target, _)| *target)
         .collect();
     if targets.len() < ENOUGH_OTHERS {
         targets.push(cpu);
-        sort_by_key(&mut targets, |own| *own);
+        sort_by_key(&mut targets, |target| *target);
     }
     let name = &interface.name;
     let device = quoted(name);
@@ -56,7 +56,7 @@ pub(super) fn spread(of: &Figures, column: usize) -> Spread {
         .interrupts
         .iter()
         .filter(is_here)
-        .map(|own| own.0)
+        .map(|interrupt| interrupt.0)
         .collect();
     let now = format!(
         "{name} has {}, {} and {}",

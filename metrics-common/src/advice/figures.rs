@@ -46,7 +46,7 @@ impl<'a> Figures<'a> {
     /// How an interface is set up.
     pub(super) fn setup_of(&self, name: &str) -> Option<&'a InterfaceSetup> {
         let mut all = self.setup()?.interfaces.iter();
-        all.find(|own| own.name == name)
+        all.find(|interface| interface.name == name)
     }
 
     pub(crate) fn traffic(&self) -> Option<&'a Traffic> {
@@ -92,14 +92,17 @@ impl<'a> Figures<'a> {
         let share = |idle: u64, all: u64| idle as f64 / all.max(1) as f64;
         let of = modes
             .iter()
-            .map(|own| share(own.idle_ns.saturating_add(own.iowait_ns), own.total_ns()));
+            .map(|cpu| share(cpu.idle_ns.saturating_add(cpu.iowait_ns), cpu.total_ns()));
         (modes.len() == self.sum.cpus.len()).then(|| of.collect())
     }
 
     /// The mean idle share of all CPUs but that of this column.
     pub(super) fn others_idle(&self, column: usize) -> f64 {
         let idle = self.idle().unwrap_or_default();
-        let others = idle.iter().enumerate().filter(|(own, _)| *own != column);
+        let others = idle
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != column);
         let (sum, count) = others.fold((0.0, 0), |(sum, count), (_, idle)| (sum + idle, count + 1));
         sum / f64::from(count)
     }
@@ -125,7 +128,7 @@ impl<'a> Figures<'a> {
 
     /// A count of a protocol by second.
     pub(crate) fn protocol(&self, count: ProtocolCount) -> f64 {
-        self.rate(self.traffic().and_then(|own| own.protocol(count)))
+        self.rate(self.traffic().and_then(|traffic| traffic.protocol(count)))
     }
 
     /// A count of probes by second, if they counted all the time.
@@ -135,28 +138,34 @@ impl<'a> Figures<'a> {
 
     /// The interfaces, without loopback.
     fn interfaces(&self) -> impl Iterator<Item = &'a Interface> {
-        let all = self.traffic().and_then(|own| own.interfaces.as_ref());
+        let all = self
+            .traffic()
+            .and_then(|traffic| traffic.interfaces.as_ref());
         let named = all.into_iter().flat_map(|all| &all.named);
-        named.filter(|own| own.driver != LOOPBACK)
+        named.filter(|interface| interface.driver != LOOPBACK)
     }
 
     /// The interface that received most packets, of those that are wanted.
     pub(super) fn busiest(&self, wanted: impl Fn(&Interface) -> bool) -> Option<&'a Interface> {
-        let received = self.interfaces().filter(|own| own.counts.rx_packets > 0);
+        let received = self
+            .interfaces()
+            .filter(|interface| interface.counts.rx_packets > 0);
         received
-            .filter(|own| wanted(own))
-            .max_by_key(|own| own.counts.rx_packets)
+            .filter(|interface| wanted(interface))
+            .max_by_key(|interface| interface.counts.rx_packets)
     }
 
     /// The interface that sent most packets.
     pub(super) fn sender(&self) -> Option<&'a Interface> {
-        let sent = self.interfaces().filter(|own| own.counts.tx_packets > 0);
-        sent.max_by_key(|own| own.counts.tx_packets)
+        let sent = self
+            .interfaces()
+            .filter(|interface| interface.counts.tx_packets > 0);
+        sent.max_by_key(|interface| interface.counts.tx_packets)
     }
 
     /// Packets that an interface received by second, and bytes of each.
-    pub(super) fn received(&self, own: &Interface) -> (f64, f64) {
-        let counts = &own.counts;
+    pub(super) fn received(&self, interface: &Interface) -> (f64, f64) {
+        let counts = &interface.counts;
         let each = counts.rx_bytes as f64 / counts.rx_packets.max(1) as f64;
         (self.rate(Some(counts.rx_packets)), each)
     }
@@ -177,17 +186,18 @@ impl<'a> Figures<'a> {
         let owners = self.sum.sections.owners.as_ref()?.of_component(component);
         let accounts = owners.accounts();
         let named = owners.owners.iter().zip(&accounts);
-        let named = named.filter(|(owner, own)| !owner.kind.is_single() && own.caused_ns > 0);
-        let (owner, own) = named.max_by_key(|(_, own)| own.caused_ns)?;
+        let named =
+            named.filter(|(owner, account)| !owner.kind.is_single() && account.caused_ns > 0);
+        let (owner, account) = named.max_by_key(|(_, account)| account.caused_ns)?;
         let all = self.sum.total_ns(component).filter(|all| *all > 0)?;
-        Some((owner.label(), own.caused_ns as f64 / all as f64))
+        Some((owner.label(), account.caused_ns as f64 / all as f64))
     }
 
     /// netto's share of the CPU of which it takes most, and its CPU time by time on all of them.
     pub(super) fn own(&self) -> Option<(u32, f64, f64)> {
-        let own = self.sum.sections.own.as_ref()?;
-        let costliest = own.costliest?;
-        let all = known(own.taken_total_ns()) / self.sum.interval_ns as f64;
+        let own_cost = self.sum.sections.own.as_ref()?;
+        let costliest = own_cost.costliest?;
+        let all = known(own_cost.taken_total_ns()) / self.sum.interval_ns as f64;
         Some((costliest.cpu, costliest.ratio, all))
     }
 

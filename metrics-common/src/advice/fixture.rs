@@ -109,12 +109,12 @@ pub fn calm() -> Snapshot {
 pub fn busy(snapshot: &mut Snapshot, slug: &str, column: usize, cpus: f64) {
     let ns = (cpus * INTERVAL_NS as f64) as u64;
     let mut row = index_of(slug);
-    while let Some(own) = row {
+    while let Some(component) = row {
         let rows = &mut snapshot.sections.cost.get_or_insert_default().components;
-        if let Some(Some(values)) = rows.get_mut(own) {
+        if let Some(Some(values)) = rows.get_mut(component) {
             values[column] += ns;
         }
-        row = (0..COMPONENTS.len()).find(|above| children(*above).contains(&own));
+        row = (0..COMPONENTS.len()).find(|above| children(*above).contains(&component));
     }
 }
 
@@ -145,8 +145,8 @@ fn messages(snapshot: &mut Snapshot, rate: u64, bytes: u64) {
 /// Packets that eth0 receives, and bytes of each.
 fn received(snapshot: &mut Snapshot, rate: u64, bytes: u64) {
     let traffic = snapshot.sections.traffic.get_or_insert_default();
-    for own in &mut traffic.interfaces.get_or_insert_default().named {
-        own.counts = InterfaceCounts {
+    for interface in &mut traffic.interfaces.get_or_insert_default().named {
+        interface.counts = InterfaceCounts {
             rx_packets: rate * 10,
             rx_bytes: rate * 10 * bytes,
             ..InterfaceCounts::default()
@@ -216,15 +216,15 @@ pub fn later(snapshot: &Snapshot) -> Snapshot {
 
 fn host(rule: &str, is_wrong: bool) -> Snapshot {
     let mut host = calm();
-    let own = &mut host;
+    let snapshot = &mut host;
     match (rule, is_wrong) {
-        ("rx-on-one-cpu", true) => busy(own, "backlog", 1, 0.9),
-        ("rx-on-one-cpu", false) => (0..CPUS).for_each(|cpu| busy(own, "backlog", cpu, 0.225)),
+        ("rx-on-one-cpu", true) => busy(snapshot, "backlog", 1, 0.9),
+        ("rx-on-one-cpu", false) => (0..CPUS).for_each(|cpu| busy(snapshot, "backlog", cpu, 0.225)),
         ("backlog-drops", _) => {
-            busy(own, "backlog", 1, 0.5);
-            softnet(own, SoftnetCount::Packets, 1, 100_000);
+            busy(snapshot, "backlog", 1, 0.5);
+            softnet(snapshot, SoftnetCount::Packets, 1, 100_000);
             softnet(
-                own,
+                snapshot,
                 SoftnetCount::Dropped,
                 1,
                 if is_wrong { 5_000 } else { 5 },
@@ -232,136 +232,154 @@ fn host(rule: &str, is_wrong: bool) -> Snapshot {
         }
         ("budget-exhausted", _) => {
             softnet(
-                own,
+                snapshot,
                 SoftnetCount::Squeezed,
                 2,
                 if is_wrong { 200 } else { 2 },
             );
         }
         ("reader-starved", _) => {
-            busy(own, "backlog", 1, 0.6);
-            softnet(own, SoftnetCount::Packets, 1, 100_000);
+            busy(snapshot, "backlog", 1, 0.6);
+            softnet(snapshot, SoftnetCount::Packets, 1, 100_000);
             protocol(
-                own,
+                snapshot,
                 ProtocolCount::UdpReceiveBufferErrors,
                 if is_wrong { 9_000 } else { 0 },
             );
-            own.sections.cost.get_or_insert_default().ksoftirqd_rx_ns =
-                Some(vec![0, 5_000_000_000, 0, 0]);
+            snapshot
+                .sections
+                .cost
+                .get_or_insert_default()
+                .ksoftirqd_rx_ns = Some(vec![0, 5_000_000_000, 0, 0]);
         }
         ("receive-buffers-full", _) => {
-            busy(own, "local_delivery_v4", 1, 0.2);
+            busy(snapshot, "local_delivery_v4", 1, 0.2);
             protocol(
-                own,
+                snapshot,
                 ProtocolCount::TcpPruned,
                 if is_wrong { 700 } else { 7 },
             );
-            protocol(own, ProtocolCount::TcpCollapsed, 20);
+            protocol(snapshot, ProtocolCount::TcpCollapsed, 20);
         }
         ("memory-pressure", _) => {
-            setup(own).tcp_memory = Some(SocketMemory {
+            setup(snapshot).tcp_memory = Some(SocketMemory {
                 pages: 1_900,
                 limits: [1_000, 2_000, 4_000].map(|limit| if is_wrong { limit } else { 2 * limit }),
             });
         }
         ("rps-without-need", _) => {
-            busy(own, "backlog", 1, 0.1);
+            busy(snapshot, "backlog", 1, 0.1);
             softnet(
-                own,
+                snapshot,
                 SoftnetCount::ReceivedRps,
                 1,
                 if is_wrong { 9_000 } else { 0 },
             );
-            eth0(own).rps_cpus = if is_wrong { vec![0, 1] } else { Vec::new() };
+            eth0(snapshot).rps_cpus = if is_wrong { vec![0, 1] } else { Vec::new() };
         }
         ("conntrack-without-nat", _) => {
-            busy(own, "conntrack", 1, if is_wrong { 0.1 } else { 0.0 });
-            setup(own).has_nat = Some(false);
+            busy(snapshot, "conntrack", 1, if is_wrong { 0.1 } else { 0.0 });
+            setup(snapshot).has_nat = Some(false);
         }
         ("long-rule-sets", _) => {
-            softnet(own, SoftnetCount::Packets, 1, 100_000);
+            softnet(snapshot, SoftnetCount::Packets, 1, 100_000);
             busy(
-                own,
+                snapshot,
                 "nf_prerouting_v4",
                 1,
                 if is_wrong { 0.15 } else { 0.01 },
             );
         }
         ("small-writes", _) => {
-            busy(own, "send_tcp", 0, 0.3);
-            busy(own, "send_copy", 0, 0.01);
+            busy(snapshot, "send_tcp", 0, 0.3);
+            busy(snapshot, "send_copy", 0, 0.01);
             messages(
-                own,
+                snapshot,
                 if is_wrong { 100_000 } else { 100 },
                 if is_wrong { 64 } else { 64_000 },
             );
         }
         ("copy-bound", _) => {
-            busy(own, "send_copy", 0, if is_wrong { 0.4 } else { 0.04 });
-            busy(own, "send_tcp", 0, 0.2);
-            messages(own, 1_000, 64_000);
+            busy(snapshot, "send_copy", 0, if is_wrong { 0.4 } else { 0.04 });
+            busy(snapshot, "send_tcp", 0, 0.2);
+            messages(snapshot, 1_000, 64_000);
         }
         ("gro-off", _) => {
-            busy(own, "backlog", 1, 0.3);
-            received(own, 50_000, 1_400);
-            eth0(own).gro = Some(!is_wrong);
+            busy(snapshot, "backlog", 1, 0.3);
+            received(snapshot, 50_000, 1_400);
+            eth0(snapshot).gro = Some(!is_wrong);
             // It then merges.
-            work(own, WorkCount::NapiPackets, 50_000);
+            work(snapshot, WorkCount::NapiPackets, 50_000);
             protocol(
-                own,
+                snapshot,
                 ProtocolCount::TcpSegmentsIn,
                 if is_wrong { 50_000 } else { 2_000 },
             );
             softnet(
-                own,
+                snapshot,
                 SoftnetCount::Packets,
                 1,
                 if is_wrong { 50_000 } else { 2_000 },
             );
         }
         ("gro-merges-nothing", _) => {
-            busy(own, "backlog", 1, 0.3);
-            received(own, 50_000, 1_400);
-            work(own, WorkCount::NapiPackets, 50_000);
+            busy(snapshot, "backlog", 1, 0.3);
+            received(snapshot, 50_000, 1_400);
+            work(snapshot, WorkCount::NapiPackets, 50_000);
             softnet(
-                own,
+                snapshot,
                 SoftnetCount::Packets,
                 1,
                 if is_wrong { 48_000 } else { 2_000 },
             );
             protocol(
-                own,
+                snapshot,
                 ProtocolCount::TcpSegmentsIn,
                 if is_wrong { 48_000 } else { 2_000 },
             );
         }
         ("software-offloads", _) => {
-            busy(own, "send_gso", 1, if is_wrong { 0.1 } else { 0.001 });
-            eth0(own).tso = Some(!is_wrong);
+            busy(snapshot, "send_gso", 1, if is_wrong { 0.1 } else { 0.001 });
+            eth0(snapshot).tso = Some(!is_wrong);
         }
         ("pacing-timers", _) => {
-            busy(own, "net_hrtimer", 0, if is_wrong { 0.1 } else { 0.001 });
-            busy(own, "send_copy", 0, 0.01);
-            busy(own, "send_tcp", 0, 0.2);
+            busy(
+                snapshot,
+                "net_hrtimer",
+                0,
+                if is_wrong { 0.1 } else { 0.001 },
+            );
+            busy(snapshot, "send_copy", 0, 0.01);
+            busy(snapshot, "send_tcp", 0, 0.2);
             let control = if is_wrong { "bbr" } else { "cubic" };
-            setup(own).congestion_control = Some(control.to_owned());
+            setup(snapshot).congestion_control = Some(control.to_owned());
         }
         ("spinning", _) => {
-            busy(own, "busy_poll_spin", 1, if is_wrong { 0.7 } else { 0.01 });
-            busy(own, "busy_poll_work", 1, 0.2);
+            busy(
+                snapshot,
+                "busy_poll_spin",
+                1,
+                if is_wrong { 0.7 } else { 0.01 },
+            );
+            busy(snapshot, "busy_poll_work", 1, 0.2);
         }
         ("owner-pays", _) => {
-            busy(own, "backlog", 1, 0.25);
-            taken(own, if is_wrong { 0.2 } else { 0.002 });
+            busy(snapshot, "backlog", 1, 0.25);
+            taken(snapshot, if is_wrong { 0.2 } else { 0.002 });
         }
         ("own-cost", _) => {
-            let cost = own.sections.own.get_or_insert_default();
+            let cost = snapshot.sections.own.get_or_insert_default();
             cost.costliest = Some(CostliestCpu {
                 cpu: 2,
                 ratio: if is_wrong { 0.03 } else { 0.009 },
             });
         }
-        ("for-hardware", _) => busy(own, "forwarding_v4", 1, if is_wrong { 0.5 } else { 0.01 }),
+        ("for-hardware", _) => busy(
+            snapshot,
+            "forwarding_v4",
+            1,
+            if is_wrong { 0.5 } else { 0.01 },
+        ),
         _ => panic!("no host is made up for the rule {rule}"),
     }
     host

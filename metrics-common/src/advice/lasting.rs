@@ -55,8 +55,8 @@ impl Lasting {
 
     /// Takes the judgement of now.
     fn go_on(&mut self, now_ns: u64) {
-        for (own, holds) in self.rules.iter_mut().zip(self.adviser.holds()) {
-            own.go_on(now_ns, *holds, self.begins_ns);
+        for (rule, holds) in self.rules.iter_mut().zip(self.adviser.holds()) {
+            rule.go_on(now_ns, *holds, self.begins_ns);
         }
     }
 }
@@ -69,11 +69,12 @@ impl Said {
             if !self.is_said && now_ns.abs_diff(since_ns) >= begins_ns {
                 self.is_said = true;
                 let ended_ns = self.ended_ns.take();
-                self.ends_ns = if ended_ns.is_some_and(|own| now_ns.abs_diff(own) < RETURNS_NS) {
-                    (2 * self.ends_ns).min(MOST_ENDS_NS)
-                } else {
-                    ENDS_NS
-                };
+                self.ends_ns =
+                    if ended_ns.is_some_and(|ended_ns| now_ns.abs_diff(ended_ns) < RETURNS_NS) {
+                        (2 * self.ends_ns).min(MOST_ENDS_NS)
+                    } else {
+                        ENDS_NS
+                    };
             }
             return;
         }
@@ -106,7 +107,7 @@ impl LastingAdvice {
         let judged = self.lasting.adviser.judge(sum);
         self.lasting.go_on(sum.time_unix_ns);
         for advice in judged.advice {
-            let place = RULES.iter().position(|own| own.slug == advice.rule);
+            let place = RULES.iter().position(|rule| rule.slug == advice.rule);
             if let Some(words) = place.and_then(|place| self.words.get_mut(place)) {
                 *words = Some(advice);
             }
@@ -117,9 +118,9 @@ impl LastingAdvice {
     /// What is said, in the order of [`RULES`], and when each rule held last.
     pub fn said(&self) -> impl Iterator<Item = (&Advice, u64)> {
         let all = self.lasting.rules.iter().zip(&self.words);
-        all.filter_map(|(own, words)| {
-            let words = words.as_ref().filter(|_| own.is_said)?;
-            Some((words, own.held_last_ns))
+        all.filter_map(|(rule, words)| {
+            let words = words.as_ref().filter(|_| rule.is_said)?;
+            Some((words, rule.held_last_ns))
         })
     }
 }
@@ -188,7 +189,7 @@ impl Watch {
     /// Whether each rule of [`RULES`] is said; unknown if it is not, and cannot be judged.
     pub fn said(&self) -> impl Iterator<Item = Holds> {
         let all = self.lasting.rules.iter().zip(self.lasting.adviser.holds());
-        all.map(|(own, holds)| match (own.is_said, holds) {
+        all.map(|(rule, holds)| match (rule.is_said, holds) {
             (true, _) => Holds::Yes,
             (false, Holds::Unknown) => Holds::Unknown,
             (false, _) => Holds::No,
@@ -205,10 +206,10 @@ mod tests {
 
     #[test]
     fn a_rule_that_comes_and_goes_is_said_until_it_has_not_held_for_five_minutes() {
-        let mut own = Said::default();
+        let mut said = Said::default();
         let mut said_at = |second: u64, holds: Holds| {
-            own.go_on(second * S, holds, BEGINS_NS);
-            own.is_said
+            said.go_on(second * S, holds, BEGINS_NS);
+            said.is_said
         };
         // Seven seconds of each ten.
         let holds = |second: u64| {
@@ -220,9 +221,9 @@ mod tests {
         };
         assert!((0..100).all(|second| !said_at(second, holds(second))));
         let long = (100..112).map(|second| said_at(second, Holds::Yes));
-        assert_eq!(long.filter(|own| *own).count(), 2);
+        assert_eq!(long.filter(|is_said| *is_said).count(), 2);
         let often = (112..500).map(|second| said_at(second, holds(second)));
-        assert!({ often }.all(|own| own));
+        assert!({ often }.all(|is_said| is_said));
         // It held last at 496 s; one that is not known does not hold.
         assert!(said_at(796, Holds::Unknown));
         assert!(!said_at(797, Holds::No));
@@ -232,19 +233,19 @@ mod tests {
 
     #[test]
     fn a_rule_that_returns_with_the_load_is_said_longer_each_time_and_after_an_hour_as_at_first() {
-        let mut own = Said::default();
+        let mut said = Said::default();
         let mut now = 1_000;
         // For how long it is said after it held, if it holds again after so many seconds without.
         let mut said_for = |silent: u64| {
             now += silent;
             for _ in 0..12 {
                 now += 1;
-                own.go_on(now * S, Holds::Yes, BEGINS_NS);
+                said.go_on(now * S, Holds::Yes, BEGINS_NS);
             }
             let held = now;
-            while own.is_said {
+            while said.is_said {
                 now += 1;
-                own.go_on(now * S, Holds::No, BEGINS_NS);
+                said.go_on(now * S, Holds::No, BEGINS_NS);
             }
             now - held - 1
         };
@@ -260,16 +261,19 @@ mod tests {
             time_unix_ns: second * S,
             ..fixture::calm()
         };
-        let mut own = LastingAdvice::default();
-        own.judge(&held);
-        assert_eq!(own.said().count(), 0, "it has not held for long");
-        let mut own = LastingAdvice::at_once();
-        own.judge(&held);
-        own.judge(&calm(140));
-        let said: Vec<(&str, u64)> = own.said().map(|(own, at)| (own.rule, at)).collect();
+        let mut lasting = LastingAdvice::default();
+        lasting.judge(&held);
+        assert_eq!(lasting.said().count(), 0, "it has not held for long");
+        let mut lasting = LastingAdvice::at_once();
+        lasting.judge(&held);
+        lasting.judge(&calm(140));
+        let said: Vec<(&str, u64)> = lasting
+            .said()
+            .map(|(advice, at)| (advice.rule, at))
+            .collect();
         assert_eq!(said, [("spinning", 100 * S)]);
-        own.judge(&calm(401));
-        assert_eq!(own.said().count(), 0);
+        lasting.judge(&calm(401));
+        assert_eq!(lasting.said().count(), 0);
     }
 
     #[test]

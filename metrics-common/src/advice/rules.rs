@@ -244,7 +244,7 @@ pub const RULES: &[Rule] = &[
         figures: |of| vec![all(of, SoftnetCount::Dropped)],
         words: |of| {
             let (column, most, all) = of.softnet(SoftnetCount::Dropped).unwrap_or_default();
-            let before = of.setup().and_then(|own| own.max_backlog);
+            let before = of.setup().and_then(|setup| setup.max_backlog);
             let cpu = of.cpus().get(column).copied().unwrap_or_default();
             let more = before.unwrap_or(1_000).clamp(250, 1 << 20) * 4;
             let mut commands = vec![format!("sysctl -w net.core.netdev_max_backlog={more}")];
@@ -278,8 +278,8 @@ pub const RULES: &[Rule] = &[
             let (column, most, all) = of.softnet(SoftnetCount::Squeezed).unwrap_or_default();
             let cpu = of.cpus().get(column).copied().unwrap_or_default();
             let setup = of.setup();
-            let budget = setup.and_then(|own| own.budget).unwrap_or(300);
-            let usecs = setup.and_then(|own| own.budget_usecs).unwrap_or(2_000);
+            let budget = setup.and_then(|setup| setup.budget).unwrap_or(300);
+            let usecs = setup.and_then(|setup| setup.budget_usecs).unwrap_or(2_000);
             let twice = |value: u64| value.clamp(1, 1 << 20) * 2;
             Words {
                 evidence: format!(
@@ -319,7 +319,7 @@ pub const RULES: &[Rule] = &[
                 .cpus()
                 .iter()
                 .copied()
-                .filter(|own| *own != cpu)
+                .filter(|other| *other != cpu)
                 .collect();
             let mut commands = Vec::new();
             if !others.is_empty() {
@@ -328,8 +328,11 @@ pub const RULES: &[Rule] = &[
                     cpu_list(&others)
                 ));
             }
-            let device = of.busiest(|_| true).map(|own| commands::quoted(&own.name));
-            commands.extend(device.map(|own| format!("echo 1 > /sys/class/net/{own}/threaded")));
+            let device = of
+                .busiest(|_| true)
+                .map(|interface| commands::quoted(&interface.name));
+            commands
+                .extend(device.map(|device| format!("echo 1 > /sys/class/net/{device}/threaded")));
             Words {
                 evidence: format!(
                     "ksoftirqd receives for {} of CPU {cpu}, while {} find their socket full",
@@ -357,7 +360,7 @@ pub const RULES: &[Rule] = &[
         figures: |of| vec![of.protocol(ProtocolCount::TcpPruned)],
         words: |of| {
             let rate = |count| Unit::PerSecond.shown(or_nothing(of.protocol(count)));
-            let buffer = of.setup().and_then(|own| own.tcp_rmem);
+            let buffer = of.setup().and_then(|setup| setup.tcp_rmem);
             let mut commands =
                 vec!["ss -tnp | sort -rnk2 | head   # who leaves most unread".to_owned()];
             commands.extend(buffer.map(|[least, first, most]| {
@@ -394,24 +397,24 @@ pub const RULES: &[Rule] = &[
             0.8,
         )],
         figures: |of| {
-            let filled = memory(of).into_iter().flat_map(|(_, own)| own);
-            let most = filled.map(|own| own.filled()).reduce(f64::max);
+            let filled = memory(of).into_iter().flat_map(|(_, memory)| memory);
+            let most = filled.map(|memory| memory.filled()).reduce(f64::max);
             vec![most.unwrap_or(f64::NAN)]
         },
         words: |of| {
             let mut held = Vec::new();
             let mut commands = Vec::new();
-            for (name, own) in memory(of) {
-                let Some(own) = own.filter(|own| own.filled() >= NEARLY_FULL) else {
+            for (name, memory) in memory(of) {
+                let Some(memory) = memory.filter(|memory| memory.filled() >= NEARLY_FULL) else {
                     continue;
                 };
-                let [_, pressure, _] = own.limits;
+                let [_, pressure, _] = memory.limits;
                 held.push(format!(
                     "{name} holds {} pages, and pressure begins at {}",
-                    count(own.pages),
+                    count(memory.pages),
                     count(pressure),
                 ));
-                let twice = own.limits.map(|limit| limit.clamp(1, 1 << 40) * 2);
+                let twice = memory.limits.map(|limit| limit.clamp(1, 1 << 40) * 2);
                 let [calm, pressure, most] = twice;
                 let key = name.to_ascii_lowercase();
                 commands.push(format!(
@@ -451,9 +454,11 @@ pub const RULES: &[Rule] = &[
         },
         words: |of| {
             let woken = all(of, SoftnetCount::ReceivedRps);
-            let steered = of.setup().into_iter().flat_map(|own| &own.interfaces);
-            let steered = steered.filter(|own| !own.rps_cpus.is_empty());
-            let names: Vec<String> = steered.map(|own| commands::quoted(&own.name)).collect();
+            let steered = of.setup().into_iter().flat_map(|setup| &setup.interfaces);
+            let steered = steered.filter(|interface| !interface.rps_cpus.is_empty());
+            let names: Vec<String> = steered
+                .map(|interface| commands::quoted(&interface.name))
+                .collect();
             Words {
                 evidence: format!(
                     "RPS wakes other CPUs {}, for {} of RX softirq altogether, which one CPU could do{}",
@@ -465,7 +470,10 @@ pub const RULES: &[Rule] = &[
                         format!("; it is on for {}", names.join(", "))
                     }
                 ),
-                commands: names.iter().map(|own| commands::steer(own, "0")).collect(),
+                commands: names
+                    .iter()
+                    .map(|device| commands::steer(device, "0"))
+                    .collect(),
                 gain_cpus: of.worth(&["backlog", "napi_loop"]),
                 gain: "the backlog, through which RPS goes, and the loop that wakes other CPUs"
                     .to_owned(),
@@ -481,19 +489,19 @@ pub const RULES: &[Rule] = &[
             "whether the kernel can translate addresses (nf_nat), 1 or 0", Unit::Times, 0.0, 0.5;
         },
         figures: |of| {
-            let has_nat = of.setup().and_then(|own| own.has_nat);
+            let has_nat = of.setup().and_then(|setup| setup.has_nat);
             vec![
                 of.worth(&["conntrack"]),
-                has_nat.map_or(f64::NAN, |own| f64::from(u8::from(own))),
+                has_nat.map_or(f64::NAN, |has_nat| f64::from(u8::from(has_nat))),
             ]
         },
         words: |of| {
-            let tracked = of.setup().and_then(|own| own.tracked_connections);
+            let tracked = of.setup().and_then(|setup| setup.tracked_connections);
             Words {
                 evidence: format!(
                     "tracking takes {}{}; nf_nat is not loaded. It is needed where rules ask for ct state",
                     Unit::Cpus.shown(of.worth(&["conntrack"])),
-                    tracked.map_or(String::new(), |own| format!(", of {} connections", count(own))),
+                    tracked.map_or(String::new(), |connections| format!(", of {} connections", count(connections))),
                 ),
                 commands: [
                     "nft list ruleset | grep -w ct",
@@ -664,7 +672,7 @@ pub const RULES: &[Rule] = &[
         },
         figures: |of| {
             let on = with_gro(of);
-            let bytes = on.map_or(f64::NAN, |own| of.received(own).1);
+            let bytes = on.map_or(f64::NAN, |interface| of.received(interface).1);
             let packets = of.packets();
             vec![
                 of.work(WorkCount::NapiPackets) / packets,
@@ -676,14 +684,14 @@ pub const RULES: &[Rule] = &[
         },
         words: |of| {
             let on = with_gro(of);
-            let name = on.map_or(String::new(), |own| own.name.clone());
+            let name = on.map_or(String::new(), |interface| interface.name.clone());
             let device = commands::quoted(&name);
             Words {
                 evidence: format!(
                     "polls find {:.1} packets for each one that goes up the stack, though {name} receives \
                      TCP's packets of {:.0} bytes",
                     of.work(WorkCount::NapiPackets) / of.packets(),
-                    on.map_or(f64::NAN, |own| of.received(own).1),
+                    on.map_or(f64::NAN, |interface| of.received(interface).1),
                 ),
                 commands: vec![
                     format!(
@@ -704,10 +712,10 @@ pub const RULES: &[Rule] = &[
         limits: &[limit("GSO and checksums of sends", Unit::Cpus, 0.05, 0.03)],
         figures: |of| vec![of.worth(&["send_gso"])],
         words: |of| {
-            let setups = of.setup().into_iter().flat_map(|own| &own.interfaces);
-            let off = setups.flat_map(|own| {
-                let device = commands::quoted(&own.name);
-                let each = [("tx", own.tx_checksums), ("tso", own.tso)];
+            let setups = of.setup().into_iter().flat_map(|setup| &setup.interfaces);
+            let off = setups.flat_map(|interface| {
+                let device = commands::quoted(&interface.name);
+                let each = [("tx", interface.tx_checksums), ("tso", interface.tso)];
                 let off = each.into_iter().filter(|(_, is_on)| *is_on == Some(false));
                 off.map(move |(name, _)| (device.clone(), name))
             });
@@ -755,14 +763,14 @@ pub const RULES: &[Rule] = &[
         },
         words: |of| {
             let setup = of.setup();
-            let control = setup.and_then(|own| own.congestion_control.as_deref());
-            let queue = setup.and_then(|own| own.default_qdisc.as_deref());
+            let control = setup.and_then(|setup| setup.congestion_control.as_deref());
+            let queue = setup.and_then(|setup| setup.default_qdisc.as_deref());
             let mut commands = Vec::new();
             if queue != Some(FAIR_QUEUE) {
                 commands.push(format!("sysctl -w net.core.default_qdisc={FAIR_QUEUE}"));
             }
-            commands.extend(of.sender().map(|own| {
-                let root = if own.tx_queues > 1 {
+            commands.extend(of.sender().map(|interface| {
+                let root = if interface.tx_queues > 1 {
                     // Each queue then gets the default.
                     "mq"
                 } else {
@@ -770,19 +778,21 @@ pub const RULES: &[Rule] = &[
                 };
                 format!(
                     "tc qdisc replace dev {} root {root}",
-                    commands::quoted(&own.name)
+                    commands::quoted(&interface.name)
                 )
             }));
-            commands.push(if control.is_some_and(|own| own.starts_with("bbr")) {
-                "sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned()
-            } else {
-                "ss -tinp | grep -B1 'pacing_rate [^ ]*/'   # who asks for it".to_owned()
-            });
+            commands.push(
+                if control.is_some_and(|control| control.starts_with("bbr")) {
+                    "sysctl -w net.ipv4.tcp_congestion_control=cubic".to_owned()
+                } else {
+                    "ss -tinp | grep -B1 'pacing_rate [^ ]*/'   # who asks for it".to_owned()
+                },
+            );
             let copies = or_nothing(of.worth(COPIES));
             let whole = of.worth(BY_NUMBER);
             let known = [
-                control.map(|own| format!("connections here use {own}")),
-                queue.map(|own| format!("new interfaces get {own}")),
+                control.map(|control| format!("connections here use {control}")),
+                queue.map(|queue| format!("new interfaces get {queue}")),
             ];
             let known: Vec<String> = known.into_iter().flatten().collect();
             Words {
@@ -844,7 +854,7 @@ pub const RULES: &[Rule] = &[
             0.05,
             0.03,
         )],
-        figures: |of| vec![of.taken().map_or(f64::NAN, |own| own.loss.sure_cpus)],
+        figures: |of| vec![of.taken().map_or(f64::NAN, |taken| taken.loss.sure_cpus)],
         words: |of| {
             let Some(taken) = of.taken() else {
                 return Words::default();
@@ -854,7 +864,7 @@ pub const RULES: &[Rule] = &[
                 .cpus()
                 .iter()
                 .copied()
-                .filter(|own| Some(own) != full)
+                .filter(|other| Some(other) != full)
                 .collect();
             let mut commands = Vec::new();
             if let Some(group) = commands::keep_to(taken.payer, &others) {
@@ -915,10 +925,10 @@ pub const RULES: &[Rule] = &[
         figures: |of| vec![of.worth(FOR_HARDWARE)],
         words: |of| {
             let whole = of.worth(FOR_HARDWARE);
-            let watts = of.watts_per_cpu().map(|own| own * whole);
+            let watts = of.watts_per_cpu().map(|watts| watts * whole);
             let device = of
-                .busiest(|own| own.is_hardware)
-                .map(|own| commands::quoted(&own.name));
+                .busiest(|interface| interface.is_hardware)
+                .map(|interface| commands::quoted(&interface.name));
             Words {
                 evidence: format!(
                     "a SmartNIC or XDP in hardware could do {} of this host's {} CPUs: {}",
@@ -927,8 +937,8 @@ pub const RULES: &[Rule] = &[
                     leaders(of, FOR_HARDWARE).join(", "),
                 ),
                 commands: vec![match device {
-                    Some(own) => format!(
-                        "ethtool -k {own} | grep -v fixed   # hw-tc-offload, rx-gro-hw, tls-hw-…"
+                    Some(device) => format!(
+                        "ethtool -k {device} | grep -v fixed   # hw-tc-offload, rx-gro-hw, tls-hw-…"
                     ),
                     None => "ethtool -k DEVICE | grep -v fixed".to_owned(),
                 }],
@@ -936,7 +946,9 @@ pub const RULES: &[Rule] = &[
                 gain: format!(
                     "{} of all CPUs{}, if the device did all of it at no cost: no vendor's figure can be more here",
                     percent(whole / of.cpus().len().max(1) as f64),
-                    watts.map_or(", watts unknown".to_owned(), |own| format!(", {own:.1} W")),
+                    watts.map_or(", watts unknown".to_owned(), |watts| format!(
+                        ", {watts:.1} W"
+                    )),
                 ),
             }
         },
@@ -957,8 +969,8 @@ fn most(of: &Figures, count: SoftnetCount) -> f64 {
 fn memory(of: &Figures) -> [(&'static str, Option<SocketMemory>); 2] {
     let setup = of.setup();
     [
-        ("TCP", setup.and_then(|own| own.tcp_memory)),
-        ("UDP", setup.and_then(|own| own.udp_memory)),
+        ("TCP", setup.and_then(|setup| setup.tcp_memory)),
+        ("UDP", setup.and_then(|setup| setup.udp_memory)),
     ]
 }
 
@@ -983,27 +995,29 @@ fn tcp(of: &Figures) -> f64 {
 }
 
 /// Whether the interface merges packets; `None` if that is not known.
-fn has_gro(of: &Figures, own: &Interface) -> Option<bool> {
-    of.setup_of(&own.name)?.gro
+fn has_gro(of: &Figures, interface: &Interface) -> Option<bool> {
+    of.setup_of(&interface.name)?.gro
 }
 
 /// The busiest interface whose GRO is on.
 fn with_gro<'a>(of: &Figures<'a>) -> Option<&'a Interface> {
-    of.busiest(|own| has_gro(of, own) == Some(true))
+    of.busiest(|interface| has_gro(of, interface) == Some(true))
 }
 
 /// The busiest hardware whose GRO is off, with packets a second and bytes of each.
 fn without_gro(of: &Figures) -> Option<(String, f64, f64)> {
-    let own = of.busiest(|own| {
-        own.is_hardware && has_gro(of, own) == Some(false) && of.received(own).1 <= JUMBO
+    let interface = of.busiest(|interface| {
+        interface.is_hardware
+            && has_gro(of, interface) == Some(false)
+            && of.received(interface).1 <= JUMBO
     })?;
-    let (packets, bytes) = of.received(own);
-    Some((own.name.clone(), packets, bytes))
+    let (packets, bytes) = of.received(interface);
+    Some((interface.name.clone(), packets, bytes))
 }
 
 /// Figures of an interface that there is not: nothing, if the host's set-up is known.
 fn of_no_interface(of: &Figures) -> f64 {
-    if of.setup().is_some_and(|own| *own != Setup::default()) {
+    if of.setup().is_some_and(|setup| *setup != Setup::default()) {
         0.0
     } else {
         f64::NAN
@@ -1020,7 +1034,7 @@ fn leaders(of: &Figures, slugs: &[&str]) -> Vec<String> {
         let label = label(slug).map_or("", |row| row.label);
         let watts = of
             .watts_per_cpu()
-            .map(|own| format!(" ({:.1} W)", own * worth));
+            .map(|watts| format!(" ({:.1} W)", watts * worth));
         format!("{label} {}{}", cpus(*worth), watts.unwrap_or_default())
     };
     known.iter().take(NAMED).map(shown).collect()

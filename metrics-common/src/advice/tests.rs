@@ -31,7 +31,7 @@ fn advice_is_two_to_four_sentences_and_more_than_the_help() {
 
 fn held(snapshot: &Snapshot) -> Vec<&'static str> {
     let advice = Adviser::default().judge(snapshot).advice;
-    advice.iter().map(|own| own.rule).collect()
+    advice.iter().map(|advice| advice.rule).collect()
 }
 
 #[test]
@@ -47,7 +47,11 @@ fn each_rule_holds_on_its_host_alone_and_not_once_that_is_mended() {
 fn all_of_a_host_is_judged_and_what_is_not_measured_is_named_and_never_held() {
     for rule in RULES {
         let judgement = Adviser::default().judge(&fixture::fires(rule.slug));
-        let unjudged: Vec<_> = judgement.unjudged.iter().map(|own| own.rule).collect();
+        let unjudged: Vec<_> = judgement
+            .unjudged
+            .iter()
+            .map(|unjudged| unjudged.rule)
+            .collect();
         assert!(!unjudged.contains(&rule.slug), "{}", rule.slug);
         assert_eq!(rule.limits.len(), judgement.advice[0].figures.len());
     }
@@ -57,7 +61,11 @@ fn all_of_a_host_is_judged_and_what_is_not_measured_is_named_and_never_held() {
     };
     let judgement = Adviser::default().judge(&nothing);
     assert_eq!(judgement.advice, []);
-    let unjudged: Vec<_> = judgement.unjudged.iter().map(|own| own.rule).collect();
+    let unjudged: Vec<_> = judgement
+        .unjudged
+        .iter()
+        .map(|unjudged| unjudged.rule)
+        .collect();
     let all: Vec<_> = RULES.iter().map(|rule| rule.slug).collect();
     assert_eq!(unjudged, all);
     assert!(
@@ -179,14 +187,14 @@ fn commands_have_the_devices_cpus_and_interrupts_of_the_host() {
     let setup = host.sections.advice.as_mut().unwrap();
     setup.default_qdisc = Some("fq".to_owned());
     setup.congestion_control = None;
-    let own = commands(&host);
-    assert_eq!(own[0], "tc qdisc replace dev eth0 root fq");
-    assert!(own[1].starts_with("ss -tinp | ") && own.len() == 2);
-    let own = commands(&fixture::fires("receive-buffers-full"));
-    assert!(own[1].starts_with("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 12582912\" "));
-    let own = commands(&fixture::fires("memory-pressure"));
-    assert_eq!(own[0], "sysctl -w net.ipv4.tcp_mem=\"2000 4000 8000\"");
-    assert_eq!(own.len(), 2, "UDP has enough");
+    let advised = commands(&host);
+    assert_eq!(advised[0], "tc qdisc replace dev eth0 root fq");
+    assert!(advised[1].starts_with("ss -tinp | ") && advised.len() == 2);
+    let advised = commands(&fixture::fires("receive-buffers-full"));
+    assert!(advised[1].starts_with("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 12582912\" "));
+    let advised = commands(&fixture::fires("memory-pressure"));
+    assert_eq!(advised[0], "sysctl -w net.ipv4.tcp_mem=\"2000 4000 8000\"");
+    assert_eq!(advised.len(), 2, "UDP has enough");
     let group = commands(&fixture::fires("owner-pays"));
     assert_eq!(group[0], "echo 0,2-3 > /sys/fs/cgroup/victim/cpuset.cpus");
     let mut host = fixture::fires("owner-pays");
@@ -204,11 +212,11 @@ fn what_holds_is_said_after_ten_seconds_of_judgements() {
     for _ in 0..14 {
         watch.push(&short);
         watch.judge();
-        said.push(watch.said().any(|own| own == Holds::Yes));
+        said.push(watch.said().any(|holds| holds == Holds::Yes));
         short = fixture::later(&short);
     }
     // Three seconds are judged, and then ten.
-    let begins = said.iter().position(|own| *own);
+    let begins = said.iter().position(|is_said| *is_said);
     assert_eq!(begins, Some(12), "{said:?}");
     let copy = watch.without_past();
     assert!(copy.said().eq(watch.said()));
@@ -273,7 +281,7 @@ fn what_holds_for_the_last_seconds_is_what_their_copies_say() {
             adviser.judge(&sum);
         }
         assert_eq!(watch.holds(), adviser.holds(), "{sequence}");
-        seen.extend(adviser.holds().iter().map(|own| format!("{own:?}")));
+        seen.extend(adviser.holds().iter().map(|holds| format!("{holds:?}")));
     }
     assert_eq!(seen.len(), 3, "{seen:?}");
 }
@@ -284,7 +292,7 @@ fn the_page_on_advice_has_a_heading_and_the_limits_of_each_rule() {
     let page = std::fs::read_to_string(path).unwrap();
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     let rules: Vec<_> = headings
-        .filter(|own| RULES.iter().any(|rule| rule.slug == *own))
+        .filter(|heading| RULES.iter().any(|rule| rule.slug == *heading))
         .collect();
     let all: Vec<_> = RULES.iter().map(|rule| rule.slug).collect();
     assert_eq!(rules, all);

@@ -114,20 +114,20 @@ mod tests {
     use crate::random::SplitMix64;
 
     fn of(blocks: impl IntoIterator<Item = f64>) -> Baseline {
-        let mut own = Baseline::default();
-        blocks.into_iter().for_each(|block| own.push(block));
-        own
+        let mut baseline = Baseline::default();
+        blocks.into_iter().for_each(|block| baseline.push(block));
+        baseline
     }
 
     #[test]
     fn nothing_is_usual_before_a_minute_of_known_values() {
-        let mut own = of([7.0; WARM_BLOCKS - 1]);
-        assert_eq!(own.usual(), None);
-        own.add(7.0, BLOCK_NS - 1);
-        assert_eq!(own.usual(), None);
-        own.add(6.0, 1);
+        let mut baseline = of([7.0; WARM_BLOCKS - 1]);
+        assert_eq!(baseline.usual(), None);
+        baseline.add(7.0, BLOCK_NS - 1);
+        assert_eq!(baseline.usual(), None);
+        baseline.add(6.0, 1);
         let (center, spread) = (7.0, 0.0);
-        assert_eq!(own.usual(), Some(Usual { center, spread }));
+        assert_eq!(baseline.usual(), Some(Usual { center, spread }));
     }
 
     #[test]
@@ -135,8 +135,8 @@ mod tests {
         let mut random = SplitMix64(7);
         // The sum of twelve numbers of 0 to 1 has the deviation 1.
         let normal = |random: &mut SplitMix64| (0..12).map(|_| random.ratio()).sum::<f64>() - 6.0;
-        let own = of((0..MOST_BLOCKS).map(|_| 50.0 + 4.0 * normal(&mut random)));
-        let Usual { center, spread } = own.usual().unwrap();
+        let baseline = of((0..MOST_BLOCKS).map(|_| 50.0 + 4.0 * normal(&mut random)));
+        let Usual { center, spread } = baseline.usual().unwrap();
         assert!((center - 50.0).abs() < 1.5, "{center}");
         assert!((3.0..5.5).contains(&spread), "{spread}");
     }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_few_wild_blocks_change_nothing_and_many_are_usual() {
         let with = |wild: usize| {
-            let all = (0..MOST_BLOCKS).map(|own| if own < wild { 1e6 } else { 2.0 });
+            let all = (0..MOST_BLOCKS).map(|block| if block < wild { 1e6 } else { 2.0 });
             of(all).usual().unwrap()
         };
         for wild in [0, 1, 11] {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_oldest_blocks_go() {
         let old = std::iter::repeat_n(1.0, 10 * MOST_BLOCKS);
-        let own = of(old.chain(std::iter::repeat_n(3.0, MOST_BLOCKS)));
-        assert_eq!(own.usual().map(|own| own.center), Some(3.0));
+        let baseline = of(old.chain(std::iter::repeat_n(3.0, MOST_BLOCKS)));
+        assert_eq!(baseline.usual().map(|usual| usual.center), Some(3.0));
     }
 }

@@ -89,9 +89,9 @@ impl Detector {
                 // 0 of 0 is no number.
                 *value = sum / *known_ns as f64;
             }
-            let tell = |own: &mut Anomaly, told| {
+            let tell = |anomaly: &mut Anomaly, told| {
                 if matches!(told, Told::Begun(_)) {
-                    own.detail = (METRICS[own.metric].detail)(snapshot);
+                    anomaly.detail = (METRICS[anomaly.metric].detail)(snapshot);
                 }
             };
             self.judge
@@ -138,8 +138,8 @@ impl Detector {
     /// Metrics that make anomalies, and whether each is judged by now.
     fn watched(&self) -> impl Iterator<Item = (&'static Metric, bool)> {
         let watched = METRICS.iter().enumerate();
-        let watched = watched.filter(|(_, own)| own.role == Role::Trouble);
-        watched.map(|(place, own)| (own, self.judge.is_warm(place)))
+        let watched = watched.filter(|(_, metric)| metric.role == Role::Trouble);
+        watched.map(|(place, metric)| (metric, self.judge.is_warm(place)))
     }
 
     /// How many metrics make anomalies, and how many of them are judged by now.
@@ -151,7 +151,7 @@ impl Detector {
     /// Those of them that are not judged yet, or not measured here: [`Metric::slug`].
     pub fn unjudged(&self) -> impl Iterator<Item = &'static str> {
         let unjudged = self.watched().filter(|(_, is_judged)| !is_judged);
-        unjudged.map(|(own, _)| own.slug)
+        unjudged.map(|(metric, _)| metric.slug)
     }
 }
 

@@ -68,7 +68,10 @@ impl Host {
                 work.counts[WorkCount::MessagesReceived as usize] = Some(half(packets));
             }
         }
-        let rows = sections.cost.iter_mut().flat_map(|own| &mut own.components);
+        let rows = sections
+            .cost
+            .iter_mut()
+            .flat_map(|cost| &mut cost.components);
         rows.flatten().for_each(|row| row.fill(0));
         let mut made = now.clone();
         // `busy` is told of ten seconds.

@@ -23,10 +23,10 @@ fn mean_ns(requests: Requests) -> f64 {
 
 /// Whether probes have met the requests of all devices that they know.
 fn are_all_timed(health: &Health) -> bool {
-    let reads = health.devices.iter().map(|own| own.reads);
-    let known = reads.filter_map(|own| Some([own.count, own.timed?.count]));
-    let [all, timed] = known.fold([0.0; 2], |sum, own| {
-        [0, 1].map(|at| sum[at] + own[at] as f64)
+    let reads = health.devices.iter().map(|device| device.reads);
+    let known = reads.filter_map(|requests| Some([requests.count, requests.timed?.count]));
+    let [all, timed] = known.fold([0.0; 2], |sum, counts| {
+        [0, 1].map(|at| sum[at] + counts[at] as f64)
     });
     timed >= LEAST_TIMED * all
 }
@@ -37,12 +37,12 @@ fn slowest_device(
     of: fn(&BlockDevice) -> Requests,
 ) -> Option<(&BlockDevice, f64)> {
     let seconds = health.measured_ns as f64 / 1e9;
-    let all = health.devices.iter().filter_map(|own| {
-        let requests = of(own);
+    let all = health.devices.iter().filter_map(|device| {
+        let requests = of(device);
         let is_busy = requests.count as f64 >= LEAST_REQUESTS * seconds;
-        (is_busy && requests.count > 0).then(|| (own, mean_ns(requests)))
+        (is_busy && requests.count > 0).then(|| (device, mean_ns(requests)))
     });
-    all.max_by(|(_, own), (_, other)| own.total_cmp(other))
+    all.max_by(|(_, ns), (_, other)| ns.total_cmp(other))
 }
 
 /// The device that takes longest, in words.
@@ -59,7 +59,7 @@ impl<'a> Figures<'a> {
 
     /// Time of a request in the device that takes longest, nanoseconds.
     pub(super) fn device_time(&self, of: fn(&BlockDevice) -> Requests) -> f64 {
-        let slowest = self.health().and_then(|own| slowest_device(own, of));
+        let slowest = self.health().and_then(|health| slowest_device(health, of));
         slowest.map_or(f64::NAN, |(_, ns)| ns)
     }
 
@@ -67,8 +67,8 @@ impl<'a> Figures<'a> {
     pub(super) fn disk_errors(&self) -> f64 {
         let timed = self.health().map(|health| {
             let all = health.devices.iter();
-            let timed = all.flat_map(|own| [own.reads.timed, own.writes.timed]);
-            timed.flatten().map(|own| own.errors)
+            let timed = all.flat_map(|device| [device.reads.timed, device.writes.timed]);
+            timed.flatten().map(|timed| timed.errors)
         });
         let errors = timed.and_then(|all| all.reduce(u64::saturating_add));
         self.rate(errors)
@@ -78,11 +78,11 @@ impl<'a> Figures<'a> {
     /// time requests, are attached for a part of the time: reads are counted exactly, and a window from
     /// before a load changed says nothing of it.
     pub(super) fn page_cache_misses(&self) -> f64 {
-        let Some(health) = self.health().filter(|own| are_all_timed(own)) else {
+        let Some(health) = self.health().filter(|health| are_all_timed(health)) else {
             return f64::NAN;
         };
         let lookups = self.rate(health.cache_lookups);
-        let reads = health.devices.iter().map(|own| own.reads.count);
+        let reads = health.devices.iter().map(|device| device.reads.count);
         let reads = self.rate(reads.reduce(u64::saturating_add));
         if lookups >= LEAST_LOOKUPS {
             (reads / lookups).min(1.0)
@@ -94,7 +94,7 @@ impl<'a> Figures<'a> {
     /// Packets that queueing disciplines dropped, by second.
     pub(super) fn qdisc_drops(&self) -> f64 {
         let dropped = self.health().map(|health| {
-            let all = health.links.iter().map(|own| own.qdisc_dropped);
+            let all = health.links.iter().map(|link| link.qdisc_dropped);
             all.fold(0_u64, u64::saturating_add)
         });
         self.rate(dropped)
@@ -104,16 +104,16 @@ impl<'a> Figures<'a> {
     pub(super) fn stall(&self, resource: &str) -> f64 {
         let known = self.health().and_then(|health| {
             let mut all = health.pressure.iter();
-            let own = all.find(|own| own.resource == resource)?;
-            Some(own.some_ns as f64 / health.measured_ns as f64)
+            let pressure = all.find(|pressure| pressure.resource == resource)?;
+            Some(pressure.some_ns as f64 / health.measured_ns as f64)
         });
         known.map_or(f64::NAN, |share| share.min(1.0))
     }
 
     /// The median round-trip time of TCP connections, nanoseconds.
     pub(super) fn round_trip(&self) -> f64 {
-        let tcp = self.health().and_then(|own| own.tcp);
-        let known = tcp.and_then(|own| own.rtt_ns);
+        let tcp = self.health().and_then(|health| health.tcp);
+        let known = tcp.and_then(|tcp| tcp.rtt_ns);
         known.map_or(f64::NAN, |ns| ns as f64)
     }
 }
@@ -144,18 +144,18 @@ mod tests {
     }
 
     fn measured(health: Health) -> Snapshot {
-        let mut own = calm();
-        own.interval_ns = 1_000_000_000;
-        own.sections.health = Some(Health {
-            measured_ns: own.interval_ns,
+        let mut snapshot = calm();
+        snapshot.interval_ns = 1_000_000_000;
+        snapshot.sections.health = Some(Health {
+            measured_ns: snapshot.interval_ns,
             ..health
         });
-        own
+        snapshot
     }
 
     #[test]
     fn a_disk_is_judged_by_the_slowest_device_that_is_busy_and_without_one_there_is_no_number() {
-        let own = measured(Health {
+        let snapshot = measured(Health {
             devices: vec![
                 device("sda", 100, 1_000_000),
                 device("sdb", 20, 40_000_000),
@@ -163,11 +163,11 @@ mod tests {
             ],
             ..Health::default()
         });
-        let of = Figures::of(&own);
-        assert_eq!(of.device_time(|own| own.reads), 40e6);
-        assert!(of.device_time(|own| own.writes).is_nan());
+        let of = Figures::of(&snapshot);
+        assert_eq!(of.device_time(|device| device.reads), 40e6);
+        assert!(of.device_time(|device| device.writes).is_nan());
         assert_eq!(of.disk_errors(), 12.0);
-        let words = slowest(&own, |own| own.reads);
+        let words = slowest(&snapshot, |device| device.reads);
         assert_eq!(words.as_deref(), Some("40.0 ms at sdb (ssd)"));
         let none = calm();
         assert!(Figures::of(&none).disk_errors().is_nan());
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn misses_are_reads_of_devices_for_a_lookup_and_few_lookups_say_nothing() {
         let with = |lookups| {
-            let own = measured(Health {
+            let snapshot = measured(Health {
                 devices: vec![device("sda", 100, 1)],
                 cache_lookups: Some(lookups),
                 ..Health::default()
             });
-            Figures::of(&own).page_cache_misses()
+            Figures::of(&snapshot).page_cache_misses()
         };
         assert_eq!((with(400), with(60)), (0.25, 1.0));
         assert!(with(10).is_nan());
@@ -191,12 +191,12 @@ mod tests {
             count: 20,
             ..Timed::default()
         });
-        let own = measured(Health {
+        let snapshot = measured(Health {
             devices: vec![part],
             cache_lookups: Some(400),
             ..Health::default()
         });
-        assert!(Figures::of(&own).page_cache_misses().is_nan());
+        assert!(Figures::of(&snapshot).page_cache_misses().is_nan());
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             qdisc_dropped,
             ..LinkHealth::default()
         };
-        let own = measured(Health {
+        let snapshot = measured(Health {
             links: vec![dropped(3), dropped(4)],
             pressure: vec![Pressure {
                 resource: "memory".to_owned(),
@@ -214,7 +214,7 @@ mod tests {
             }],
             ..Health::default()
         });
-        let of = Figures::of(&own);
+        let of = Figures::of(&snapshot);
         assert_eq!((of.qdisc_drops(), of.stall("memory")), (7.0, 0.25));
         assert!(of.stall("io").is_nan() && of.round_trip().is_nan());
     }

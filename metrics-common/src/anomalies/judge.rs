@@ -211,7 +211,7 @@ impl Judge {
         row.began_unix_ns[0] = begin_unix_ns;
         let mut open = row.own.and_then(|id| {
             let mut all = self.kept.iter_mut();
-            all.find(|own| own.id == id && own.is_open)
+            all.find(|anomaly| anomaly.id == id && anomaly.is_open)
         });
         // Bounds keep squares and sums finite.
         let value = Some(value).filter(|value| value.abs() < 1e30);
@@ -239,7 +239,7 @@ impl Judge {
                     row.out |= 1;
                 }
                 match &mut open {
-                    Some(own) => own.take(value, off, end_unix_ns),
+                    Some(anomaly) => anomaly.take(value, off, end_unix_ns),
                     None if metric.role == Role::Trouble && row.begins(metric.needs) => {
                         let begun = row.begun_unix_ns(metric.needs);
                         let new = Anomaly {
@@ -266,17 +266,17 @@ impl Judge {
                 }
             }
         }
-        let Some(own) = open else { return };
-        let is_quiet = end_unix_ns.saturating_sub(own.last_unix_ns) >= ENDS_NS;
-        let is_long = own.length_ns() >= LONGEST_NS;
+        let Some(anomaly) = open else { return };
+        let is_quiet = end_unix_ns.saturating_sub(anomaly.last_unix_ns) >= ENDS_NS;
+        let is_long = anomaly.length_ns() >= LONGEST_NS;
         if is_quiet || is_long {
-            own.is_usual_now = is_long && !is_quiet;
+            anomaly.is_usual_now = is_long && !is_quiet;
             self.changes += 1;
-            own.end(self.changes);
-            let (direction, worst) = (own.direction, own.value);
-            tell(own, Told::Ended(own.id));
+            anomaly.end(self.changes);
+            let (direction, worst) = (anomaly.direction, anomaly.value);
+            tell(anomaly, Told::Ended(anomaly.id));
             if let Some(baseline) = row.baseline(direction) {
-                if own.is_usual_now {
+                if anomaly.is_usual_now {
                     *baseline = Baseline::default();
                 } else {
                     baseline.push(direction.sign() * worst);
@@ -290,11 +290,11 @@ impl Judge {
         self.changes += 1;
         let row = &mut self.rows[place];
         let mut all = self.kept.iter_mut();
-        let last = all.find(|own| {
-            let pause_ns = new.begin_unix_ns.saturating_sub(own.last_unix_ns);
-            row.own == Some(own.id)
-                && own.direction == new.direction
-                && !own.is_usual_now
+        let last = all.find(|anomaly| {
+            let pause_ns = new.begin_unix_ns.saturating_sub(anomaly.last_unix_ns);
+            row.own == Some(anomaly.id)
+                && anomaly.direction == new.direction
+                && !anomaly.is_usual_now
                 && pause_ns <= REOPENS_NS
         });
         if let Some(last) = last {
@@ -313,7 +313,7 @@ impl Judge {
         self.begun[place] += 1;
         while self.kept.len() >= MOST_KEPT {
             // Each metric has at most one that is open, so one has ended.
-            let ended = self.kept.iter().position(|own| !own.is_open);
+            let ended = self.kept.iter().position(|anomaly| !anomaly.is_open);
             self.kept.remove(ended.unwrap_or(0));
         }
         let mut new = Anomaly {
@@ -328,20 +328,20 @@ impl Judge {
     /// Adds what moved with those that have only just begun.
     fn gather(&mut self, now_unix_ns: u64) {
         let rows = &self.rows;
-        let new = self.kept.iter_mut().filter(|own| {
-            own.is_open && now_unix_ns.saturating_sub(own.begin_unix_ns) <= 2 * WITH_NS
+        let new = self.kept.iter_mut().filter(|anomaly| {
+            anomaly.is_open && now_unix_ns.saturating_sub(anomaly.begin_unix_ns) <= 2 * WITH_NS
         });
-        for own in new {
+        for anomaly in new {
             for (place, row) in rows.iter().enumerate() {
                 let Some((left_unix_ns, direction)) = row.left else {
                     continue;
                 };
-                let is_near = left_unix_ns.saturating_add(WITH_NS) > own.begin_unix_ns
-                    && left_unix_ns <= own.begin_unix_ns.saturating_add(WITH_NS);
-                if place != own.metric && is_near {
+                let is_near = left_unix_ns.saturating_add(WITH_NS) > anomaly.begin_unix_ns
+                    && left_unix_ns <= anomaly.begin_unix_ns.saturating_add(WITH_NS);
+                if place != anomaly.metric && is_near {
                     match direction {
-                        Direction::Up => own.moved_up |= 1 << place,
-                        Direction::Down => own.moved_down |= 1 << place,
+                        Direction::Up => anomaly.moved_up |= 1 << place,
+                        Direction::Down => anomaly.moved_down |= 1 << place,
                     }
                 }
             }
@@ -350,9 +350,9 @@ impl Judge {
 
     /// Ends all that are open: nothing is known of what follows.
     pub(super) fn end_all(&mut self) {
-        for own in self.kept.iter_mut().filter(|own| own.is_open) {
+        for anomaly in self.kept.iter_mut().filter(|anomaly| anomaly.is_open) {
             self.changes += 1;
-            own.end(self.changes);
+            anomaly.end(self.changes);
         }
         for row in &mut self.rows {
             (row.out, row.left) = (0, None);

@@ -282,12 +282,12 @@ pub const METRICS: &[Metric] = rows! {
             share(lost, taken + lost, 50.0)
         }),
     Metric {
-        detail: |of| slowest(of, |own| own.reads),
+        detail: |of| slowest(of, |device| device.reads),
         ..level("disk-read-time", "Time that a read takes in its device, of the slowest one",
             (Unit::Nanoseconds, 20e6, 4.0), |of| of.device_time(|device| device.reads))
     },
     Metric {
-        detail: |of| slowest(of, |own| own.writes),
+        detail: |of| slowest(of, |device| device.writes),
         ..level("disk-write-time", "Time that a write takes in its device, of the slowest one",
             (Unit::Nanoseconds, 50e6, 4.0), |of| of.device_time(|device| device.writes))
     },
@@ -300,7 +300,7 @@ pub const METRICS: &[Metric] = rows! {
         needs: 1,
         detail: |of| {
             let links = &of.sections.health.as_ref()?.links;
-            let most = links.iter().max_by_key(|own| own.qdisc_dropped)?;
+            let most = links.iter().max_by_key(|link| link.qdisc_dropped)?;
             Some(format!("{} at {}", count(most.qdisc_dropped), most.name))
         },
         ..trouble("qdisc-drops", "Packets dropped by queueing disciplines",
@@ -387,8 +387,8 @@ fn goes_with_its_socket(place: &DropPlace) -> bool {
 
 /// Packets dropped at places of this kind.
 fn dropped_at(drops: &Drops, is_one: fn(&DropPlace) -> bool) -> u64 {
-    let wanted = drops.places.iter().filter(|own| is_one(own));
-    wanted.fold(0, |sum, own| sum.saturating_add(own.packets))
+    let wanted = drops.places.iter().filter(|place| is_one(place));
+    wanted.fold(0, |sum, place| sum.saturating_add(place.packets))
 }
 
 /// A part of a whole, by second; nothing below a number of parts that says something.
@@ -413,20 +413,23 @@ fn cost(worth: f64, number: f64, bytes: f64) -> f64 {
     }
 }
 
-fn dropped(own: &Interface) -> u64 {
-    let counts = &own.counts;
+fn dropped(interface: &Interface) -> u64 {
+    let counts = &interface.counts;
     let all = [counts.rx_dropped, counts.rx_missed, counts.tx_dropped];
     all.into_iter().fold(0, u64::saturating_add)
 }
 
-fn errors(own: &Interface) -> u64 {
-    own.counts.rx_errors.saturating_add(own.counts.tx_errors)
+fn errors(interface: &Interface) -> u64 {
+    interface
+        .counts
+        .rx_errors
+        .saturating_add(interface.counts.tx_errors)
 }
 
 /// The interface with most of these.
 fn of_interface(of: &Snapshot, number: fn(&Interface) -> u64, what: &str) -> Option<String> {
     let all = of.sections.traffic.as_ref()?.interfaces.as_ref()?;
-    let most = all.named.iter().max_by_key(|own| number(own))?;
+    let most = all.named.iter().max_by_key(|interface| number(interface))?;
     Some(format!("{} {what} at {}", count(number(most)), most.name))
 }
 
@@ -434,7 +437,7 @@ fn of_interface(of: &Snapshot, number: fn(&Interface) -> u64, what: &str) -> Opt
 fn of_place(of: &Snapshot, is_one: fn(&DropPlace) -> bool) -> Option<String> {
     let places = &of.sections.drops.as_ref()?.places;
     // The largest is first.
-    let most = places.iter().find(|own| is_one(own))?;
+    let most = places.iter().find(|place| is_one(place))?;
     let reason = match &*most.reason {
         "" => "no reason",
         reason => reason,
@@ -446,26 +449,30 @@ fn of_place(of: &Snapshot, is_one: fn(&DropPlace) -> bool) -> Option<String> {
 impl Figures<'_> {
     /// These counts of all named interfaces by second, and their packets.
     fn interface_rates(&self, number: fn(&Interface) -> u64) -> (f64, f64) {
-        let known = self.traffic().and_then(|own| own.interfaces.as_ref());
+        let known = self
+            .traffic()
+            .and_then(|traffic| traffic.interfaces.as_ref());
         let Some(known) = known else {
             return (f64::NAN, f64::NAN);
         };
         let (mut counts, mut packets) = (0_u64, 0_u64);
-        for own in &known.named {
-            counts = counts.saturating_add(number(own));
-            packets = packets.saturating_add(own.counts.packets());
+        for interface in &known.named {
+            counts = counts.saturating_add(number(interface));
+            packets = packets.saturating_add(interface.counts.packets());
         }
         (self.rate(Some(counts)), self.rate(Some(packets)))
     }
 
     /// Bytes received and sent over the wire by second.
     fn wire_bytes(&self) -> (f64, f64) {
-        let known = self.traffic().and_then(|own| own.interfaces.as_ref());
-        let wire = known.map(|own| own.wire());
+        let known = self
+            .traffic()
+            .and_then(|traffic| traffic.interfaces.as_ref());
+        let wire = known.map(|interfaces| interfaces.wire());
         let of = |bytes: fn(&crate::sections::InterfaceCounts) -> u64| {
             self.rate(wire.as_ref().map(bytes))
         };
-        (of(|own| own.rx_bytes), of(|own| own.tx_bytes))
+        (of(|counts| counts.rx_bytes), of(|counts| counts.tx_bytes))
     }
 
     /// Packets dropped by second at places of this kind.
@@ -510,29 +517,34 @@ impl Figures<'_> {
             return f64::NAN;
         };
         let longest = slowest.softirqs.first();
-        longest.map_or(0.0, |own| own.length_ns as f64)
+        longest.map_or(0.0, |softirq| softirq.length_ns as f64)
     }
 
     /// Stacks taken and lost by second.
     fn stacks(&self) -> (f64, f64) {
         let cost = self.sum().sections.cost.as_ref();
-        let sum = |row: &[u64]| row.iter().fold(0, |sum: u64, own| sum.saturating_add(*own));
-        let of = |row: fn(&crate::Cost) -> &[u64]| self.rate(cost.map(|own| sum(row(own))));
-        (of(|own| &own.stacks_taken), of(|own| &own.stacks_lost))
+        let sum = |row: &[u64]| {
+            row.iter()
+                .fold(0, |sum: u64, count| sum.saturating_add(*count))
+        };
+        let of = |row: fn(&crate::Cost) -> &[u64]| self.rate(cost.map(|cost| sum(row(cost))));
+        (of(|cost| &cost.stacks_taken), of(|cost| &cost.stacks_lost))
     }
 
     /// The largest stall of a control group by interrupts, of the time.
     fn irq_stall(&self) -> f64 {
         let owners = self.sum().sections.owners.as_ref();
-        let all = owners.into_iter().flat_map(|own| &own.irq_pressure_ns);
+        let all = owners
+            .into_iter()
+            .flat_map(|owners| &owners.irq_pressure_ns);
         self.rate(all.copied().flatten().max()) / 1e9
     }
 
     /// CPU time that owners caused and others paid for, by time.
     fn interruptions(&self) -> f64 {
         let owners = self.sum().sections.owners.as_ref();
-        let all = owners.map(|own| {
-            let pairs = own.taken.iter();
+        let all = owners.map(|owners| {
+            let pairs = owners.taken.iter();
             pairs.fold(0, |sum: u64, pair| sum.saturating_add(pair.ns))
         });
         self.rate(all) / 1e9

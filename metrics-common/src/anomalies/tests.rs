@@ -90,12 +90,15 @@ fn an_anomaly_is_told_once_begins_with_its_first_step_and_ends_with_its_last() {
         assert_eq!(trial.told, [(begin + 2, Told::Begun(1))], "{length}");
         assert!(trial.only().is_open);
         trial.steps(5 * MINUTE, [0.0, 5.0]);
-        let own = trial.only();
+        let anomaly = trial.only();
         let steps = |step: u64| step * INTERVAL_NS;
-        assert_eq!(own.begin_unix_ns, steps(begin));
-        assert_eq!(own.length_ns(), steps(length as u64));
-        assert!(!own.is_open && !own.is_usual_now);
-        assert_eq!((own.value, own.usual, own.spells), (50.0, 0.0, 1));
+        assert_eq!(anomaly.begin_unix_ns, steps(begin));
+        assert_eq!(anomaly.length_ns(), steps(length as u64));
+        assert!(!anomaly.is_open && !anomaly.is_usual_now);
+        assert_eq!(
+            (anomaly.value, anomaly.usual, anomaly.spells),
+            (50.0, 0.0, 1)
+        );
         let ended = begin + length as u64 + ENDS_NS / INTERVAL_NS;
         assert_eq!(trial.told[1..], [(ended, Told::Ended(1))]);
     }
@@ -129,7 +132,7 @@ fn what_bursts_change_needs_five_steps_of_six_and_begins_with_the_first() {
         for value in values {
             let begin_ns = now;
             now += INTERVAL_NS;
-            let tell = |own: &mut Anomaly, what| told.push((own.begin_unix_ns, what));
+            let tell = |anomaly: &mut Anomaly, what| told.push((anomaly.begin_unix_ns, what));
             judge.step(begin_ns, now, &[*value], tell);
         }
         (now, told.clone())
@@ -163,7 +166,7 @@ fn one_that_flickers_is_one_with_its_spells() {
     }
     assert_eq!(trial.only().spells, 4);
     assert_eq!(trial.judge.begun(), [1, 0]);
-    let goes_on = |own: &&(u64, Told)| own.1 == Told::GoesOn(1);
+    let goes_on = |change: &&(u64, Told)| change.1 == Told::GoesOn(1);
     assert_eq!(trial.told.iter().filter(goes_on).count(), 3);
 }
 
@@ -172,9 +175,9 @@ fn what_lasts_ten_minutes_is_usual() {
     let mut trial = Trial::new();
     trial.steps(2 * MINUTE, [0.0, 5.0]);
     trial.steps(HOUR, [50.0, 5.0]);
-    let own = trial.only();
-    assert!(own.is_usual_now && !own.is_open);
-    assert_eq!(own.length_ns(), LONGEST_NS);
+    let anomaly = trial.only();
+    assert!(anomaly.is_usual_now && !anomaly.is_open);
+    assert_eq!(anomaly.length_ns(), LONGEST_NS);
     // From now on, more than that is one.
     trial.steps(5, [500.0, 5.0]);
     assert_eq!(trial.judge.begun(), [2, 0]);
@@ -207,7 +210,7 @@ fn context_makes_no_anomaly_and_is_told_with_one_in_its_direction() {
         let moved: Vec<Direction> = trial
             .only()
             .moved_of(TABLE)
-            .map(|own| own.direction)
+            .map(|moved| moved.direction)
             .collect();
         assert_eq!(moved, [direction]);
         // Long before, and long after, is not with it.
@@ -277,15 +280,18 @@ fn trouble_in_changing_load_is_told_once_with_its_metric_and_ends() {
         make(&mut host);
         let made_unix_ns = detector.now_unix_ns();
         assert_eq!(host.pass(&mut detector, 60), 1, "{metric}");
-        let own = detector.kept().next().unwrap();
-        let off_ns = own.begin_unix_ns.abs_diff(made_unix_ns);
+        let anomaly = detector.kept().next().unwrap();
+        let off_ns = anomaly.begin_unix_ns.abs_diff(made_unix_ns);
         assert!(off_ns <= 2 * INTERVAL_NS, "{metric}: {off_ns}");
-        assert_eq!(own.described().metric, metric);
+        assert_eq!(anomaly.described().metric, metric);
         (host.retransmits, host.overflows) = (0.0005, 0);
         assert_eq!(host.pass(&mut detector, MINUTE), 0);
-        let own = detector.kept().next().unwrap();
-        let seconds = own.described().seconds;
-        assert!(!own.is_open && (28.0..32.0).contains(&seconds), "{own:?}");
+        let anomaly = detector.kept().next().unwrap();
+        let seconds = anomaly.described().seconds;
+        assert!(
+            !anomaly.is_open && (28.0..32.0).contains(&seconds),
+            "{anomaly:?}"
+        );
     }
 }
 
@@ -305,15 +311,21 @@ fn short_intervals_are_judged_like_those_that_they_make_up() {
         // Counts of a part are those of the whole: five times the rate.
         host.overflows = if minute == 3 { 4 } else { 0 };
         for _ in 0..MINUTE {
-            let own = host.next_interval();
-            split(own.clone()).for_each(|own| parts.push(&own));
-            whole.push(&own);
+            let snapshot = host.next_interval();
+            split(snapshot.clone()).for_each(|part| parts.push(&part));
+            whole.push(&snapshot);
         }
     }
-    let times = |own: &Detector| -> Vec<_> {
-        let all = own.kept();
-        all.map(|own| (own.metric, own.begin_unix_ns / SECOND_NS, own.is_open))
-            .collect()
+    let times = |detector: &Detector| -> Vec<_> {
+        let all = detector.kept();
+        all.map(|anomaly| {
+            (
+                anomaly.metric,
+                anomaly.begin_unix_ns / SECOND_NS,
+                anomaly.is_open,
+            )
+        })
+        .collect()
     };
     assert_eq!(times(&whole), times(&parts));
     assert_eq!(times(&whole).len(), 1);
@@ -327,7 +339,7 @@ fn a_restart_or_a_gap_ends_what_is_open_and_a_recording_that_goes_back_begins_an
         host.pass(&mut detector, 2 * MINUTE);
         host.overflows = 10;
         assert_eq!(host.pass(&mut detector, 10), 1);
-        assert!(detector.kept().all(|own| own.is_open));
+        assert!(detector.kept().all(|anomaly| anomaly.is_open));
         (host.next_interval(), detector)
     };
     let (next, mut detector) = with_one();
@@ -335,22 +347,25 @@ fn a_restart_or_a_gap_ends_what_is_open_and_a_recording_that_goes_back_begins_an
         sequence: 1,
         ..next
     });
-    assert!(detector.kept().all(|own| !own.is_open));
+    assert!(detector.kept().all(|anomaly| !anomaly.is_open));
     let (mut next, mut detector) = with_one();
     next.time_unix_ns += 2 * LONGEST_INTERVAL_NS;
     detector.push(&next);
-    assert!(detector.kept().all(|own| !own.is_open));
+    assert!(detector.kept().all(|anomaly| !anomaly.is_open));
     let (mut next, mut detector) = with_one();
     next.interval_ns = 5 * LONGEST_INTERVAL_NS;
     detector.push(&next);
     assert!(
-        detector.kept().all(|own| !own.is_open),
+        detector.kept().all(|anomaly| !anomaly.is_open),
         "sums are not judged"
     );
     let (mut next, mut detector) = with_one();
     next.time_unix_ns -= 60 * SECOND_NS;
     detector.push(&next);
-    assert!(detector.kept().all(|own| !own.is_open), "the clock was set");
+    assert!(
+        detector.kept().all(|anomaly| !anomaly.is_open),
+        "the clock was set"
+    );
     next.sequence -= 120;
     next.time_unix_ns -= 60 * SECOND_NS;
     detector.push(&next);
@@ -374,7 +389,7 @@ fn what_is_dropped_at_the_end_of_its_socket_is_no_trouble() {
             cpus,
             ..Drops::default()
         });
-        let metric = METRICS.iter().find(|own| own.slug == "packet-drops");
+        let metric = METRICS.iter().find(|metric| metric.slug == "packet-drops");
         (metric.unwrap().value)(&Figures::of(&now))
     };
     let lost = ("NO_SOCKET", "udp_rcv");
@@ -387,18 +402,18 @@ fn what_is_dropped_at_the_end_of_its_socket_is_no_trouble() {
 
 #[test]
 fn every_metric_has_a_name_of_its_own_and_a_value_on_a_host_with_all_sections() {
-    let mut slugs: Vec<_> = METRICS.iter().map(|own| own.slug).collect();
+    let mut slugs: Vec<_> = METRICS.iter().map(|metric| metric.slug).collect();
     slugs.sort_unstable();
     slugs.dedup();
     assert_eq!(slugs.len(), METRICS.len());
     let figures = Figures::of;
     let (none, calm) = (Snapshot::default(), calm());
-    for own in METRICS {
-        assert!(own.least > 0.0 && own.times > 1.0, "{}", own.slug);
-        assert!((own.value)(&figures(&none)).is_nan(), "{}", own.slug);
-        assert_eq!((own.detail)(&none), None, "{}", own.slug);
-        let value = (own.value)(&figures(&calm));
-        assert!(value.is_nan() || value >= 0.0, "{}: {value}", own.slug);
+    for metric in METRICS {
+        assert!(metric.least > 0.0 && metric.times > 1.0, "{}", metric.slug);
+        assert!((metric.value)(&figures(&none)).is_nan(), "{}", metric.slug);
+        assert_eq!((metric.detail)(&none), None, "{}", metric.slug);
+        let value = (metric.value)(&figures(&calm));
+        assert!(value.is_nan() || value >= 0.0, "{}: {value}", metric.slug);
     }
 }
 
@@ -410,7 +425,7 @@ fn the_page_on_anomalies_has_the_table() {
     let of = |role| {
         METRICS
             .iter()
-            .filter(move |own| own.role == role)
+            .filter(move |metric| metric.role == role)
             .map(Metric::row)
     };
     let expected: Vec<_> = of(Role::Trouble).chain(of(Role::Context)).collect();
@@ -437,9 +452,9 @@ proptest! {
             }
         }
         prop_assert!(trial.judge.kept().count() <= MOST_KEPT);
-        for own in trial.judge.kept() {
-            prop_assert!(own.begin_unix_ns < own.last_unix_ns);
-            prop_assert!(own.value.is_finite() && own.deviations.is_finite());
+        for anomaly in trial.judge.kept() {
+            prop_assert!(anomaly.begin_unix_ns < anomaly.last_unix_ns);
+            prop_assert!(anomaly.value.is_finite() && anomaly.deviations.is_finite());
         }
         let changes = trial.judge.changes();
         prop_assert_eq!(changes, trial.told.len() as u64);

@@ -209,7 +209,7 @@ fn code(share: f64) -> u8 {
 
 /// The former index of each item.
 pub(super) fn places<T: PartialEq>(now: &[T], before: &[T]) -> Vec<Option<usize>> {
-    let place = |own: &T| before.iter().position(|old| old == own);
+    let place = |item: &T| before.iter().position(|old| old == item);
     now.iter().map(place).collect()
 }
 

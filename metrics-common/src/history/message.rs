@@ -105,8 +105,8 @@ impl History {
         let points = self.times.len();
         self.series.fill(&message.series, points)?;
         for sent in &message.grids {
-            let own = self.grids.iter_mut();
-            if let Some(grid) = own.into_iter().find(|grid| grid.section == sent.section) {
+            let grids = self.grids.iter_mut();
+            if let Some(grid) = grids.into_iter().find(|grid| grid.section == sent.section) {
                 grid.fill(sent)?;
             }
         }

@@ -65,8 +65,8 @@ impl History {
             if !layers.is_empty() {
                 grids.push(Grid::new(records.section, layers, point_ns));
             }
-            let own = (records.tops)().iter().enumerate();
-            tops.extend(own.map(|(index, name)| Top::new(records.section, index, name)));
+            let names = (records.tops)().iter().enumerate();
+            tops.extend(names.map(|(index, name)| Top::new(records.section, index, name)));
         }
         History {
             point_ns,

@@ -49,8 +49,8 @@ pub fn power_text(power: usize) -> String {
 pub fn powers(histogram: &Histogram) -> [u64; POWERS] {
     let mut powers = [0_u64; POWERS];
     for (bucket, count) in histogram.counts().iter().enumerate() {
-        let own = &mut powers[power_of(bucket)];
-        *own = own.saturating_add(*count);
+        let power = &mut powers[power_of(bucket)];
+        *power = power.saturating_add(*count);
     }
     powers
 }

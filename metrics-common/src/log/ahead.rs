@@ -34,7 +34,7 @@ impl Decoded {
             bytes: message.bytes.len(),
             messages: message.messages,
             message: match &message.sum {
-                Some(sum) => decoded.map(|own| sums::finished(own, sum)),
+                Some(sum) => decoded.map(|decoded| sums::finished(decoded, sum)),
                 None => decoded,
             },
         }

@@ -141,9 +141,9 @@ impl BlockHead {
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (own, rest) = bytes.split_first_chunk()?;
+    let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
-    Some(*own)
+    Some(*first)
 }
 
 /// The messages collected for a block.
@@ -354,7 +354,7 @@ impl Unpacker {
             NO_MESSAGES => Vec::new(),
             kind => self.unpack(kind, head.work(), payload)?,
         };
-        let count: usize = messages.iter().map(|own| own.messages).sum();
+        let count: usize = messages.iter().map(|message| message.messages).sum();
         let is_complete = count == usize::from(head.messages);
         is_complete.then_some(messages).ok_or(Damaged)
     }

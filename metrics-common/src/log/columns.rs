@@ -448,12 +448,12 @@ impl Skeleton<'_> {
         }
         let mut bytes = self.bytes.to_vec();
         bytes[found.head.start] = 0x80 | kept.len() as u8;
-        for (_, own, tables) in rest.into_iter().rev() {
+        for (_, range, tables) in rest.into_iter().rev() {
             for place in &mut self.places[tables.end..] {
                 // Those of damaged messages may lie anywhere.
-                place.offset = place.offset.saturating_sub(own.len());
+                place.offset = place.offset.saturating_sub(range.len());
             }
-            bytes.drain(own);
+            bytes.drain(range);
             self.places.drain(tables);
         }
         self.bytes = bytes.into();
@@ -467,13 +467,13 @@ impl Skeleton<'_> {
 
     /// Whether it and the next one are snapshots with tables of the same shapes, to be added.
     fn is_added_to(&self, next: &Self, sums: &Sums) -> bool {
-        let (Some(own), Some(others)) = (&self.interval, &next.interval) else {
+        let (Some(interval), Some(others)) = (&self.interval, &next.interval) else {
             return false;
         };
-        let is_next = |(own, next): (&TablePosition, &TablePosition)| {
-            (own.index, own.run, own.table + 1) == (next.index, next.run, next.table)
+        let is_next = |(position, next): (&TablePosition, &TablePosition)| {
+            (position.index, position.run, position.table + 1) == (next.index, next.run, next.table)
         };
-        sums.has_both(own, others)
+        sums.has_both(interval, others)
             && self.added().count() == sums::TABLES.len()
             && next.added().count() == sums::TABLES.len()
             && self.added().zip(next.added()).all(is_next)
@@ -672,8 +672,8 @@ pub(super) fn decode<'a>(
     for group in &groups {
         let (first, others) = group.split_at(1);
         let added = |next| first[0].added().zip(Skeleton::added(next));
-        for (place, own) in others.iter().flat_map(added) {
-            runs[own.index][own.run].targets[own.table] = place.table;
+        for (place, position) in others.iter().flat_map(added) {
+            runs[position.index][position.run].targets[position.table] = place.table;
         }
     }
     let mut modes = Reader(&modes);
@@ -702,7 +702,7 @@ pub(super) fn decode<'a>(
             run.put(place.table, form, &mut scratch, &mut message);
         }
         message.extend_from_slice(bytes.get(at..).ok_or(Damaged)?);
-        let heads = group.iter().filter_map(|own| own.interval.as_ref());
+        let heads = group.iter().filter_map(|message| message.interval.as_ref());
         Ok(Decoded {
             bytes: message,
             messages: group.len(),
@@ -714,7 +714,9 @@ pub(super) fn decode<'a>(
 
 /// Consecutive messages that are read as one; most are alone.
 fn groups<'a, 'b>(messages: &'a [Skeleton<'b>], sums: Option<&Sums>) -> Vec<&'a [Skeleton<'b>]> {
-    let intervals = messages.iter().filter_map(|own| own.interval.as_ref());
+    let intervals = messages
+        .iter()
+        .filter_map(|message| message.interval.as_ref());
     let sums = sums.filter(|_| sums::is_in_order(intervals));
     let is_one = |one: &Skeleton<'_>, next: &Skeleton<'_>| {
         sums.is_some_and(|sums| one.is_added_to(next, sums))

@@ -97,7 +97,7 @@ impl Part {
         Part {
             offset,
             bytes: self.end().max(next.end()) - offset,
-            messages: messages.map(|(own, next)| own.saturating_add(next)),
+            messages: messages.map(|(messages, next)| messages.saturating_add(next)),
             times_unix_ns: join(self.times_unix_ns, next.times_unix_ns),
             has_hello: self.has_hello || next.has_hello,
             blocks: self.blocks.saturating_add(next.blocks),

@@ -76,12 +76,12 @@ mod tests {
             intervals in prop::collection::vec(prop::collection::vec(prop_oneof![Just(0_u64), 0..300_000_000_u64], 1..50), 1..20),
         ) {
             let mut rounding = Rounding::default();
-            let mut own = vec![[0_i64; CPUS]; COMPONENTS.len()];
+            let mut errors = vec![[0_i64; CPUS]; COMPONENTS.len()];
             let mut largest = 0;
             for values in &intervals {
                 let exact = snapshot(values);
                 let kept = rounding.round(&exact);
-                for (row, own) in own.iter_mut().enumerate() {
+                for (row, error) in errors.iter_mut().enumerate() {
                     let Some(cells) = kept.cost().cpu_ns(row) else {
                         prop_assert!(exact.cost().cpu_ns(row).is_none());
                         continue;
@@ -94,14 +94,14 @@ mod tests {
                         };
                         prop_assert!(of(&kept) >= 0, "{row}: parts are more than their whole");
                         prop_assert_eq!(cells[cpu] % TIME_UNIT_NS, 0);
-                        own[cpu] += of(&exact) - of(&kept);
+                        error[cpu] += of(&exact) - of(&kept);
                         largest = largest.max(of(&exact) as u64);
                     }
                 }
             }
             // 300 ms and the carried error.
             let half = steps::step(largest / TIME_UNIT_NS + 1000) * TIME_UNIT_NS / 2 + TIME_UNIT_NS;
-            for row in own {
+            for row in errors {
                 prop_assert!(row.iter().all(|left| left.unsigned_abs() <= half), "{row:?} beyond {half}");
             }
         }

@@ -45,11 +45,11 @@ pub(super) struct Interval {
 impl Sums {
     /// Whether two consecutive snapshots are parts of one sum.
     pub(super) fn has_both(&self, one: &Interval, next: &Interval) -> bool {
-        let step = |own: &Interval| step_number(self.step_ns, own.time_unix_ns);
-        let is_wanted = |own: &Interval| {
-            (1..=LONGEST_NS).contains(&own.interval_ns)
-                && own.time_unix_ns > self.after_unix_ns
-                && own.time_unix_ns <= self.until_unix_ns
+        let step = |interval: &Interval| step_number(self.step_ns, interval.time_unix_ns);
+        let is_wanted = |interval: &Interval| {
+            (1..=LONGEST_NS).contains(&interval.interval_ns)
+                && interval.time_unix_ns > self.after_unix_ns
+                && interval.time_unix_ns <= self.until_unix_ns
         };
         one.cpus == next.cpus && step(one) == step(next) && is_wanted(one) && is_wanted(next)
     }

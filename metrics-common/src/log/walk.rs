@@ -15,9 +15,9 @@ pub(super) fn binaries(bytes: &[u8]) -> Option<Vec<(Range<usize>, Range<usize>)>
         let from = at;
         pending = pending.checked_add(pass(bytes, &mut at)?)? - 1;
         if let tag @ 0xc4..=0xc6 = bytes[from] {
-            let own = from + 1 + (1 << (tag - 0xc4))..at;
+            let content = from + 1 + (1 << (tag - 0xc4))..at;
             // The content may be cut.
-            found.push((from..at, own));
+            found.push((from..at, content));
         }
     }
     (at == bytes.len()).then_some(found)
@@ -28,10 +28,11 @@ fn pass(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let tag = *bytes.get(*at)?;
     *at += 1;
     let mut length = |size: usize| -> Option<usize> {
-        let own = bytes.get(*at..*at + size)?;
+        let length_bytes = bytes.get(*at..*at + size)?;
         *at += size;
         Some(
-            own.iter()
+            length_bytes
+                .iter()
                 .fold(0, |sum, &byte| sum << 8 | usize::from(byte)),
         )
     };

@@ -98,10 +98,11 @@ impl Section for Setup {
     }
 
     fn from_wire(wire: Setup, _: usize) -> Result<Self, Damaged> {
-        let is_small = |own: &InterfaceSetup| {
-            let lists = own.interrupts.iter().map(|(_, cpus)| cpus);
-            let mut lists = lists.chain([&own.rps_cpus]);
-            own.interrupts.len() <= MOST_INTERRUPTS && lists.all(|cpus| cpus.len() <= MOST_CPUS)
+        let is_small = |interface: &InterfaceSetup| {
+            let lists = interface.interrupts.iter().map(|(_, cpus)| cpus);
+            let mut lists = lists.chain([&interface.rps_cpus]);
+            interface.interrupts.len() <= MOST_INTERRUPTS
+                && lists.all(|cpus| cpus.len() <= MOST_CPUS)
         };
         let is_bounded =
             wire.interfaces.len() <= MOST_SETUPS && wire.interfaces.iter().all(is_small);

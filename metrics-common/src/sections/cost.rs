@@ -61,13 +61,13 @@ impl SplitBasis {
     }
 
     fn add(&mut self, more: &SplitBasis) {
-        for (own, more) in [
+        for (sum, more) in [
             (&mut self.stacks_ns, more.stacks_ns),
             (&mut self.past_ns, more.past_ns),
             (&mut self.host_ns, more.host_ns),
             (&mut self.nothing_ns, more.nothing_ns),
         ] {
-            *own = own.saturating_add(more);
+            *sum = sum.saturating_add(more);
         }
     }
 }
@@ -436,10 +436,10 @@ impl Recorded for Cost {
 }
 
 /// The sum of the known values; `None` if there are none.
-pub fn sum_of_known(own: Option<u64>, more: Option<u64>) -> Option<u64> {
-    match (own, more) {
-        (Some(own), Some(more)) => Some(own.saturating_add(more)),
-        (own, more) => own.or(more),
+pub fn sum_of_known(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+        (sum, more) => sum.or(more),
     }
 }
 

@@ -101,11 +101,12 @@ impl Section for Drops {
         *other_packets = other_packets.saturating_add(later.other_packets);
         columns.add(cpus, &later.cpus);
         for more in &later.places {
-            let is_same =
-                |own: &&mut DropPlace| own.function == more.function && own.reason == more.reason;
+            let is_same = |place: &&mut DropPlace| {
+                place.function == more.function && place.reason == more.reason
+            };
             let has_room = places.len() < MOST_PLACES;
             match places.iter_mut().find(is_same) {
-                Some(own) => own.packets = own.packets.saturating_add(more.packets),
+                Some(place) => place.packets = place.packets.saturating_add(more.packets),
                 None if has_room => places.push(more.clone()),
                 None => *other_packets = other_packets.saturating_add(more.packets),
             }
@@ -175,7 +176,7 @@ mod tests {
         let shown: Vec<_> = sum
             .places
             .iter()
-            .map(|own| (own.reason.as_str(), own.packets))
+            .map(|place| (place.reason.as_str(), place.packets))
             .collect();
         assert_eq!(shown, [("UDP_CSUM", 9), ("NO_SOCKET", 5)]);
         assert_eq!(
@@ -192,7 +193,7 @@ mod tests {
             sum.add(&of("NO_SOCKET", &number.to_string(), 2), &Columns::folded());
         }
         assert_eq!(sum.places.len(), MOST_PLACES);
-        let named: u64 = sum.places.iter().map(|own| own.packets).sum();
+        let named: u64 = sum.places.iter().map(|place| place.packets).sum();
         assert_eq!(named + sum.other_packets, sum.total());
     }
 }

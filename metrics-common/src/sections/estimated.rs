@@ -69,12 +69,12 @@ impl Estimated {
     }
 
     /// Adds what a later interval says.
-    pub(super) fn add(own: &mut Option<Self>, later: Option<&Self>) {
+    pub(super) fn add(estimated: &mut Option<Self>, later: Option<&Self>) {
         let Some(later) = later else {
             return;
         };
-        let is_first = own.is_none();
-        let sum = own.get_or_insert_default();
+        let is_first = estimated.is_none();
+        let sum = estimated.get_or_insert_default();
         sum.ns = sum.ns.saturating_add(later.ns);
         sum.counted_ns = sum.counted_ns.saturating_add(later.counted_ns);
         sum.events = sum.events.saturating_add(later.events);
@@ -86,8 +86,8 @@ impl Estimated {
         };
     }
 
-    pub(super) fn to_wire(own: Option<&Self>) -> Option<Wire> {
-        own.map(|estimated| {
+    pub(super) fn to_wire(estimated: Option<&Self>) -> Option<Wire> {
+        estimated.map(|estimated| {
             let mut wire = vec![estimated.ns, estimated.counted_ns, estimated.events];
             if let Some(variance) = estimated.variance {
                 let [before, added] = variance.freedom;
@@ -130,11 +130,11 @@ impl From<Wire> for Estimated {
 
 impl Serialize for Estimated {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut own = serializer.serialize_struct("Estimated", 3)?;
-        own.serialize_field("ns", &self.ns)?;
-        own.serialize_field("counted_ns", &self.counted_ns)?;
-        own.serialize_field("margin_ratio", &self.margin_ratio())?;
-        own.end()
+        let mut fields = serializer.serialize_struct("Estimated", 3)?;
+        fields.serialize_field("ns", &self.ns)?;
+        fields.serialize_field("counted_ns", &self.counted_ns)?;
+        fields.serialize_field("margin_ratio", &self.margin_ratio())?;
+        fields.end()
     }
 }
 

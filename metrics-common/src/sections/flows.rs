@@ -287,11 +287,11 @@ pub fn service_of(protocol: u8, ends: [FlowEnd; 2]) -> Option<&'static str> {
 impl Flows {
     /// Sorts conversations, the largest first, and sums those beyond this number.
     pub fn keep(&mut self, most: usize, sort: FlowSort) {
-        sort_by_key(&mut self.conversations, |own| {
+        sort_by_key(&mut self.conversations, |conversation| {
             (
-                Reverse(own.size(sort)),
-                Reverse(own.amount().bytes),
-                own.ends,
+                Reverse(conversation.size(sort)),
+                Reverse(conversation.amount().bytes),
+                conversation.ends,
             )
         });
         let most = most.min(self.conversations.len());
@@ -299,20 +299,29 @@ impl Flows {
             self.other.add(gone.amount());
             self.other_cpu_ns = sum_of_known(self.other_cpu_ns, gone.cpu_ns);
         }
-        let ends = self.conversations.iter().flat_map(|own| own.ends);
+        let ends = self
+            .conversations
+            .iter()
+            .flat_map(|conversation| conversation.ends);
         self.names
-            .retain(|own| ends.clone().any(|end| end.address == own.address));
+            .retain(|name| ends.clone().any(|end| end.address == name.address));
     }
 
     /// The name of a host, if it is known.
     pub fn name_of(&self, address: IpAddr) -> Option<&str> {
-        let found = self.names.iter().find(|own| own.address == address);
-        found.map(|own| own.name.as_str())
+        let found = self.names.iter().find(|name| name.address == address);
+        found.map(|name| name.name.as_str())
     }
 
     /// Keeps the prefixes with the most packets, in this order.
     pub fn keep_prefixes(&mut self) {
-        let size = |own: &FlowPrefix| (Reverse(own.amount.packets), own.source, own.destination);
+        let size = |prefix: &FlowPrefix| {
+            (
+                Reverse(prefix.amount.packets),
+                prefix.source,
+                prefix.destination,
+            )
+        };
         sort_by_key(&mut self.prefixes, size);
         self.prefixes.truncate(MOST_PREFIXES);
     }
@@ -345,23 +354,27 @@ impl Section for Flows {
 
     fn add(&mut self, later: &Self, _: &Columns) {
         for more in &later.conversations {
-            match self.conversations.iter_mut().find(|own| own.is_same(more)) {
-                Some(own) => own.add(more),
+            match self
+                .conversations
+                .iter_mut()
+                .find(|conversation| conversation.is_same(more))
+            {
+                Some(conversation) => conversation.add(more),
                 None => self.conversations.push(more.clone()),
             }
         }
         for more in &later.prefixes {
-            match self.prefixes.iter_mut().find(|own| own.is_same(more)) {
-                Some(own) => own.add(more),
+            match self.prefixes.iter_mut().find(|prefix| prefix.is_same(more)) {
+                Some(prefix) => prefix.add(more),
                 None => self.prefixes.push(more.clone()),
             }
         }
         self.names
-            .retain(|own| later.name_of(own.address).is_none());
+            .retain(|name| later.name_of(name.address).is_none());
         self.names.extend_from_slice(&later.names);
         self.keep_prefixes();
         self.other.add(later.other);
-        let plus = |own: &mut u64, more: u64| *own = own.saturating_add(more);
+        let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         plus(&mut self.packets, later.packets);
         plus(&mut self.bytes, later.bytes);
         plus(&mut self.prefix_packets, later.prefix_packets);
@@ -420,7 +433,10 @@ mod tests {
 
     /// An interval in which one packet was lost, and 7 ns were no conversation's.
     fn flows(conversations: Vec<Conversation>) -> Flows {
-        let packets: u64 = conversations.iter().map(|own| own.amount().packets).sum();
+        let packets: u64 = conversations
+            .iter()
+            .map(|conversation| conversation.amount().packets)
+            .sum();
         Flows {
             conversations,
             packets: packets + 1,
@@ -441,15 +457,18 @@ mod tests {
     fn sums_hold(flows: &Flows) {
         let mut sum = flows.other;
         let mut cpu_ns = flows.other_cpu_ns.unwrap();
-        for own in &flows.conversations {
-            sum.add(own.amount());
-            cpu_ns += own.cpu_ns.unwrap();
+        for conversation in &flows.conversations {
+            sum.add(conversation.amount());
+            cpu_ns += conversation.cpu_ns.unwrap();
         }
         let [packets, bytes] = [flows.prefix_packets, flows.prefix_bytes];
         assert_eq!(sum.packets + packets + flows.lost_packets, flows.packets);
         assert_eq!(sum.bytes + bytes + flows.lost_bytes, flows.bytes);
         assert_eq!(Some(cpu_ns), flows.rx_softirq_ns);
-        let sent = flows.conversations.iter().map(|own| own.sampled.sent_ns);
+        let sent = flows
+            .conversations
+            .iter()
+            .map(|conversation| conversation.sampled.sent_ns);
         let sent: Option<u64> = sent.sum();
         let other = flows.other_sent_ns().unwrap();
         assert_eq!(Some(sent.unwrap() + other), flows.sampled.sends_ns);
@@ -520,8 +539,8 @@ mod tests {
             bits: 24,
         };
         let with = |host: u8, packets| {
-            let mut own = flows(Vec::new());
-            own.prefixes.push(FlowPrefix {
+            let mut interval = flows(Vec::new());
+            interval.prefixes.push(FlowPrefix {
                 interface: "eth0".to_owned(),
                 protocol: 6,
                 source: subnet(host),
@@ -536,10 +555,10 @@ mod tests {
                 least_flows: packets.min(256),
                 cpu_ns: None,
             });
-            (own.prefix_packets, own.prefix_bytes) = (packets, 40 * packets);
-            own.packets += packets;
-            own.bytes += 40 * packets;
-            own
+            (interval.prefix_packets, interval.prefix_bytes) = (packets, 40 * packets);
+            interval.packets += packets;
+            interval.bytes += 40 * packets;
+            interval
         };
         let mut sum = with(1, 90);
         sum.add(&with(1, 20), &Columns::folded());
@@ -590,13 +609,13 @@ mod tests {
         assert_eq!((sum.rx_softirq_ns, sum.other_cpu_ns), (None, None));
         sum.add(&flows(Vec::new()), &Columns::folded());
         assert_eq!(sum.rx_softirq_ns, Some(7));
-        let mut own = conversation(1, 10_000);
-        assert_eq!(own.margin_ratio(), None);
+        let mut conversation = conversation(1, 10_000);
+        assert_eq!(conversation.margin_ratio(), None);
         // A hundred of them, one by one.
-        (own.sampled_packets, own.packets_variance) = (100, Some(990_000));
-        let margin = own.margin_ratio().unwrap();
+        (conversation.sampled_packets, conversation.packets_variance) = (100, Some(990_000));
+        let margin = conversation.margin_ratio().unwrap();
         assert!((margin - 0.195).abs() < 0.01, "{margin}");
-        own.packets_variance = None;
-        assert_eq!(own.margin_ratio(), None);
+        conversation.packets_variance = None;
+        assert_eq!(conversation.margin_ratio(), None);
     }
 }

@@ -188,11 +188,11 @@ impl Requests {
         self.bytes = self.bytes.saturating_add(later.bytes);
         self.whole_ns = self.whole_ns.saturating_add(later.whole_ns);
         if let Some(later) = later.timed {
-            let own = self.timed.get_or_insert_default();
-            own.count = own.count.saturating_add(later.count);
-            own.queue_ns = own.queue_ns.saturating_add(later.queue_ns);
-            own.service_ns = own.service_ns.saturating_add(later.service_ns);
-            own.errors = own.errors.saturating_add(later.errors);
+            let timed = self.timed.get_or_insert_default();
+            timed.count = timed.count.saturating_add(later.count);
+            timed.queue_ns = timed.queue_ns.saturating_add(later.queue_ns);
+            timed.service_ns = timed.service_ns.saturating_add(later.service_ns);
+            timed.errors = timed.errors.saturating_add(later.errors);
         }
     }
 }
@@ -206,8 +206,8 @@ fn join<T: Clone>(
 ) {
     for more in later {
         let has_room = all.len() < MOST_OF_HEALTH;
-        match all.iter_mut().find(|own| key(own) == key(more)) {
-            Some(own) => add(own, more),
+        match all.iter_mut().find(|member| key(member) == key(more)) {
+            Some(member) => add(member, more),
             None if has_room => all.push(more.clone()),
             None => {}
         }
@@ -219,11 +219,11 @@ fn join<T: Clone>(
 fn join_groups(all: &mut Vec<GroupReads>, later: &[GroupReads]) {
     for more in later {
         // One place is for all others.
-        let named = all.iter().filter(|own| own.path.is_some()).count();
-        let is_known = all.iter().any(|own| own.path == more.path);
+        let named = all.iter().filter(|group| group.path.is_some()).count();
+        let is_known = all.iter().any(|group| group.path == more.path);
         let has_room = is_known || named + 1 < MOST_READING_GROUPS;
         let path = if has_room { more.path.as_ref() } else { None };
-        let place = all.iter().position(|own| own.path.as_ref() == path);
+        let place = all.iter().position(|group| group.path.as_ref() == path);
         let place = place.unwrap_or_else(|| {
             all.push(GroupReads {
                 path: path.cloned(),
@@ -231,9 +231,9 @@ fn join_groups(all: &mut Vec<GroupReads>, later: &[GroupReads]) {
             });
             all.len() - 1
         });
-        let own = &mut all[place];
-        own.lookups = own.lookups.saturating_add(more.lookups);
-        own.requests = own.requests.saturating_add(more.requests);
+        let group = &mut all[place];
+        group.lookups = group.lookups.saturating_add(more.lookups);
+        group.requests = group.requests.saturating_add(more.requests);
     }
 }
 
@@ -267,50 +267,50 @@ impl Section for Health {
         join(
             &mut self.devices,
             &later.devices,
-            |own| &own.name,
-            |own, later| {
-                own.class.clone_from(&later.class);
-                own.reads.add(&later.reads);
-                own.writes.add(&later.writes);
-                own.outstanding_ns = own.outstanding_ns.saturating_add(later.outstanding_ns);
+            |device| &device.name,
+            |device, later| {
+                device.class.clone_from(&later.class);
+                device.reads.add(&later.reads);
+                device.writes.add(&later.writes);
+                device.outstanding_ns = device.outstanding_ns.saturating_add(later.outstanding_ns);
             },
         );
         self.cache_lookups = match (self.cache_lookups, later.cache_lookups) {
-            (Some(own), Some(later)) => Some(own.saturating_add(later)),
-            (own, later) => later.or(own),
+            (Some(lookups), Some(later)) => Some(lookups.saturating_add(later)),
+            (lookups, later) => later.or(lookups),
         };
         join_groups(&mut self.groups, &later.groups);
         join(
             &mut self.pressure,
             &later.pressure,
-            |own| &own.resource,
-            |own, later| {
-                own.some_ns = own.some_ns.saturating_add(later.some_ns);
+            |pressure| &pressure.resource,
+            |pressure, later| {
+                pressure.some_ns = pressure.some_ns.saturating_add(later.some_ns);
                 if let Some(later) = later.full_ns {
-                    own.full_ns = Some(own.full_ns.unwrap_or(0).saturating_add(later));
+                    pressure.full_ns = Some(pressure.full_ns.unwrap_or(0).saturating_add(later));
                 }
             },
         );
         if let Some(later) = later.tcp {
-            let own = self.tcp.get_or_insert_default();
-            *own = TcpHealth {
-                sent_segments: own.sent_segments.saturating_add(later.sent_segments),
-                retransmitted: own.retransmitted.saturating_add(later.retransmitted),
+            let tcp = self.tcp.get_or_insert_default();
+            *tcp = TcpHealth {
+                sent_segments: tcp.sent_segments.saturating_add(later.sent_segments),
+                retransmitted: tcp.retransmitted.saturating_add(later.retransmitted),
                 ..later
             };
         }
         // An interface that is gone has no health.
         self.links
-            .retain(|own| later.links.iter().any(|later| later.name == own.name));
+            .retain(|link| later.links.iter().any(|later| later.name == link.name));
         join(
             &mut self.links,
             &later.links,
-            |own| &own.name,
-            |own, later| {
-                *own = LinkHealth {
-                    tx_bytes: own.tx_bytes.saturating_add(later.tx_bytes),
-                    dropped: own.dropped.saturating_add(later.dropped),
-                    qdisc_dropped: own.qdisc_dropped.saturating_add(later.qdisc_dropped),
+            |link| &link.name,
+            |link, later| {
+                *link = LinkHealth {
+                    tx_bytes: link.tx_bytes.saturating_add(later.tx_bytes),
+                    dropped: link.dropped.saturating_add(later.dropped),
+                    qdisc_dropped: link.qdisc_dropped.saturating_add(later.qdisc_dropped),
                     ..later.clone()
                 };
             },
@@ -375,7 +375,10 @@ mod tests {
         assert_eq!(sum.measured_ns, 200);
         let reads = sum.devices[0].reads;
         assert_eq!((reads.count, reads.bytes), (6, 8_192));
-        assert_eq!(reads.timed.map(|own| (own.count, own.errors)), Some((4, 2)));
+        assert_eq!(
+            reads.timed.map(|timed| (timed.count, timed.errors)),
+            Some((4, 2))
+        );
         assert_eq!(sum.devices[0].outstanding_ns, 120);
         assert_eq!(sum.cache_lookups, Some(14));
         let link = &sum.links[0];
@@ -388,15 +391,15 @@ mod tests {
 
     #[test]
     fn groups_add_up_and_those_without_a_place_are_among_the_others() {
-        let own = |path: Option<String>, lookups| GroupReads {
+        let group = |path: Option<String>, lookups| GroupReads {
             path,
             lookups,
             requests: 1,
         };
         let all = |from: usize| -> Vec<GroupReads> {
             let named = (from..from + MOST_READING_GROUPS - 1)
-                .map(|number| own(Some(format!("/{number}")), 10));
-            named.chain([own(None, 5)]).collect()
+                .map(|number| group(Some(format!("/{number}")), 10));
+            named.chain([group(None, 5)]).collect()
         };
         let mut sum = Health::default();
         for from in [0, 1] {
@@ -408,15 +411,18 @@ mod tests {
         }
         assert_eq!(sum.groups.len(), MOST_READING_GROUPS);
         let of = |path: Option<&str>| {
-            let found = sum.groups.iter().find(|own| own.path.as_deref() == path);
-            found.map(|own| (own.lookups, own.requests))
+            let found = sum
+                .groups
+                .iter()
+                .find(|group| group.path.as_deref() == path);
+            found.map(|group| (group.lookups, group.requests))
         };
         assert_eq!(
             (of(Some("/0")), of(Some("/1"))),
             (Some((10, 1)), Some((20, 2)))
         );
         assert_eq!(of(None), Some((5 + 5 + 10, 3)), "the newest has no place");
-        let lookups: u64 = sum.groups.iter().map(|own| own.lookups).sum();
+        let lookups: u64 = sum.groups.iter().map(|group| group.lookups).sum();
         assert_eq!(lookups, 2 * (31 * 10 + 5));
     }
 

@@ -160,16 +160,16 @@ pub struct Intruder {
 impl Intruders {
     /// CPU time, nanoseconds over all quiet CPUs.
     pub fn total_ns(&self) -> u64 {
-        let all = self.intrusions.iter().map(|own| own.ns);
+        let all = self.intrusions.iter().map(|intrusion| intrusion.ns);
         all.fold(0, u64::saturating_add)
     }
 
     /// By CPU and cause, the largest first.
     pub fn intruders(&self) -> Vec<Intruder> {
         let mut found: Vec<Intruder> = Vec::new();
-        for own in &self.intrusions {
-            let cause = own.cause.label();
-            let is_it = |known: &Intruder| known.cpu == own.cpu && known.cause == cause;
+        for intrusion in &self.intrusions {
+            let cause = intrusion.cause.label();
+            let is_it = |known: &Intruder| known.cpu == intrusion.cpu && known.cause == cause;
             let known = found.iter().position(is_it);
             let place = known.unwrap_or_else(|| {
                 let origins = self.origins.iter();
@@ -177,7 +177,7 @@ impl Intruders {
                 let mut by_cpu = Vec::new();
                 origins.for_each(|origin| add(&mut by_cpu, origin.cpu, origin.ns));
                 found.push(Intruder {
-                    cpu: own.cpu,
+                    cpu: intrusion.cpu,
                     cause: cause.clone(),
                     ns: 0,
                     ratio: 0.0,
@@ -188,22 +188,31 @@ impl Intruders {
                 found.len() - 1
             });
             let known = &mut found[place];
-            known.ns = known.ns.saturating_add(own.ns);
-            let event = COMPONENTS.get(own.event as usize);
-            add(&mut known.events, event.map_or("", |row| row.label), own.ns);
-            add(&mut known.victims, own.victim.label(), own.ns);
+            known.ns = known.ns.saturating_add(intrusion.ns);
+            let event = COMPONENTS.get(intrusion.event as usize);
+            add(
+                &mut known.events,
+                event.map_or("", |row| row.label),
+                intrusion.ns,
+            );
+            add(&mut known.victims, intrusion.victim.label(), intrusion.ns);
         }
         let of_cpu = |cpu: u32| {
-            let all = self.intrusions.iter().filter(|own| own.cpu == cpu);
-            all.fold(0, |sum: u64, own| sum.saturating_add(own.ns))
+            let all = self
+                .intrusions
+                .iter()
+                .filter(|intrusion| intrusion.cpu == cpu);
+            all.fold(0, |sum: u64, intrusion| sum.saturating_add(intrusion.ns))
         };
-        for own in &mut found {
-            own.ratio = own.ns as f64 / of_cpu(own.cpu).max(1) as f64;
-            sort_by_key(&mut own.events, |(_, ns)| std::cmp::Reverse(*ns));
-            sort_by_key(&mut own.victims, |(_, ns)| std::cmp::Reverse(*ns));
-            sort_by_key(&mut own.origins, |(_, ns)| std::cmp::Reverse(*ns));
+        for intruder in &mut found {
+            intruder.ratio = intruder.ns as f64 / of_cpu(intruder.cpu).max(1) as f64;
+            sort_by_key(&mut intruder.events, |(_, ns)| std::cmp::Reverse(*ns));
+            sort_by_key(&mut intruder.victims, |(_, ns)| std::cmp::Reverse(*ns));
+            sort_by_key(&mut intruder.origins, |(_, ns)| std::cmp::Reverse(*ns));
         }
-        sort_by_key(&mut found, |own| (own.cpu, std::cmp::Reverse(own.ns)));
+        sort_by_key(&mut found, |intruder| {
+            (intruder.cpu, std::cmp::Reverse(intruder.ns))
+        });
         found
     }
 
@@ -212,14 +221,14 @@ impl Intruders {
         let of_event = rows.entry((more.cpu, more.event)).or_default();
         let mut known = of_event.iter().copied();
         let same = known.find(|row| {
-            let own = &self.intrusions[*row];
-            own.cause == more.cause && own.victim == more.victim
+            let intrusion = &self.intrusions[*row];
+            intrusion.cause == more.cause && intrusion.victim == more.victim
         });
         let has_room = self.intrusions.len() < MOST_INTRUSIONS;
         match same {
             Some(row) => {
-                let own = &mut self.intrusions[row];
-                own.ns = own.ns.saturating_add(more.ns);
+                let intrusion = &mut self.intrusions[row];
+                intrusion.ns = intrusion.ns.saturating_add(more.ns);
             }
             None if !has_room && more.cause.kind != OwnerKind::Other => {
                 let row = Intrusion {
@@ -241,9 +250,9 @@ impl Intruders {
     fn add_origin(&mut self, more: &Origin) {
         let rows = self.origins.len();
         let mut known = self.origins.iter_mut();
-        let same = known.find(|own| own.cpu == more.cpu && own.owner == more.owner);
+        let same = known.find(|origin| origin.cpu == more.cpu && origin.owner == more.owner);
         match same {
-            Some(own) => own.ns = own.ns.saturating_add(more.ns),
+            Some(origin) => origin.ns = origin.ns.saturating_add(more.ns),
             None if rows < MOST_INTRUSIONS => self.origins.push(more.clone()),
             None => {}
         }
@@ -276,13 +285,13 @@ impl Section for Intruders {
         let mut place = |owner: &Owner| place_in(&mut owners, owner);
         let intrusions = self.intrusions.iter();
         let intrusions = intrusions
-            .map(|own| {
-                let (cause, victim) = (place(&own.cause), place(&own.victim));
-                (own.cpu, own.event, cause, victim, own.ns)
+            .map(|intrusion| {
+                let (cause, victim) = (place(&intrusion.cause), place(&intrusion.victim));
+                (intrusion.cpu, intrusion.event, cause, victim, intrusion.ns)
             })
             .collect();
         let origins = self.origins.iter();
-        let origins = origins.map(|own| (place(&own.owner), own.cpu, own.ns));
+        let origins = origins.map(|origin| (place(&origin.owner), origin.cpu, origin.ns));
         IntrudersWire {
             cpus: self.cpus.clone(),
             intrusions,
@@ -302,20 +311,20 @@ impl Section for Intruders {
             return Err(Damaged);
         }
         let owner = |place: u32| wire.owners.get(place as usize).cloned().ok_or(Damaged);
-        let intrusions = wire.intrusions.iter().map(|own| {
+        let intrusions = wire.intrusions.iter().map(|intrusion| {
             Ok(Intrusion {
-                cpu: own.0,
-                event: own.1,
-                cause: owner(own.2)?,
-                victim: owner(own.3)?,
-                ns: own.4,
+                cpu: intrusion.0,
+                event: intrusion.1,
+                cause: owner(intrusion.2)?,
+                victim: owner(intrusion.3)?,
+                ns: intrusion.4,
             })
         });
-        let origins = wire.origins.iter().map(|own| {
+        let origins = wire.origins.iter().map(|origin| {
             Ok(Origin {
-                owner: owner(own.0)?,
-                cpu: own.1,
-                ns: own.2,
+                owner: owner(origin.0)?,
+                cpu: origin.1,
+                ns: origin.2,
             })
         });
         Ok(Intruders {
@@ -327,14 +336,16 @@ impl Section for Intruders {
 
     fn add(&mut self, later: &Self, _: &Columns) {
         for more in &later.cpus {
-            match self.cpus.binary_search_by_key(&more.cpu, |own| own.cpu) {
+            match self.cpus.binary_search_by_key(&more.cpu, |cpu| cpu.cpu) {
                 Ok(place) => self.cpus[place].clone_from(more),
                 Err(place) => self.cpus.insert(place, more.clone()),
             }
         }
         let mut rows = Rows::new();
-        for (row, own) in self.intrusions.iter().enumerate() {
-            rows.entry((own.cpu, own.event)).or_default().push(row);
+        for (row, intrusion) in self.intrusions.iter().enumerate() {
+            rows.entry((intrusion.cpu, intrusion.event))
+                .or_default()
+                .push(row);
         }
         let intrusions = later.intrusions.iter();
         intrusions.for_each(|more| self.add_intrusion(more, &mut rows));
@@ -422,7 +433,8 @@ mod tests {
         let [first, second] = &sum.intruders()[..] else {
             panic!("two causes");
         };
-        let causes = [first, second].map(|own| (own.cause.as_str(), own.ns, own.ratio));
+        let causes =
+            [first, second].map(|intruder| (intruder.cause.as_str(), intruder.ns, intruder.ratio));
         assert_eq!(causes, [("/noisy", 100, 0.5), ("unknown", 100, 0.5)]);
         assert_eq!(first.events, [("RX softirq", 60), ("TX softirq", 40)]);
         assert_eq!(first.victims, [("/trader".to_owned(), 100)]);

@@ -121,7 +121,7 @@ macro_rules! sections {
             pub(crate) fn recorded(&self, name: &str) -> Option<&dyn Recorded> {
                 let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 match name {
-                    $( $(#[cfg($when)])? stringify!($name) => $name.as_ref().map(|own| own as &dyn Recorded), )*
+                    $( $(#[cfg($when)])? stringify!($name) => $name.as_ref().map(|section| section as &dyn Recorded), )*
                     _ => None,
                 }
             }
@@ -183,7 +183,7 @@ macro_rules! sections {
                 let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 let all = [$(
                     $(#[cfg($when)])?
-                    $name.as_ref().map(|own| (stringify!($name), own.layout())),
+                    $name.as_ref().map(|section| (stringify!($name), section.layout())),
                 )*];
                 all.into_iter().flatten().collect()
             }

@@ -207,8 +207,13 @@ impl Section for OwnCost {
         *costliest = later.costliest;
         for more in &later.instruments {
             let has_room = instruments.len() < MOST_INSTRUMENTS;
-            match instruments.iter_mut().find(|own| own.name == more.name) {
-                Some(own) => own.analysis_ns = own.analysis_ns.saturating_add(more.analysis_ns),
+            match instruments
+                .iter_mut()
+                .find(|instrument| instrument.name == more.name)
+            {
+                Some(instrument) => {
+                    instrument.analysis_ns = instrument.analysis_ns.saturating_add(more.analysis_ns)
+                }
                 None if has_room => instruments.push(more.clone()),
                 None => {}
             }
@@ -233,16 +238,19 @@ mod tests {
 
     #[test]
     fn what_no_part_knows_is_unknown_and_not_nothing() {
-        let own = of(vec![None; 8], None);
-        assert_eq!((own.taken_total_ns(), own.cpu_taken_ns(0)), (None, None));
-        let mut own = of(vec![Some(vec![1, 2]), None], None);
-        assert_eq!(own.part_total_ns(OwnPart::Softirqs), Some(3));
-        assert_eq!(own.part_total_ns(OwnPart::Sends), None);
-        assert_eq!(own.part_total_ns(OwnPart::Daemon), None);
-        own.taken_ns[1] = Some(vec![0, 10]);
-        assert_eq!(own.taken_total_ns(), Some(13));
-        assert_eq!(own.cpu_taken_ns(1), Some(12));
-        assert_eq!(own.cpu_taken_ns(2), None);
+        let own_cost = of(vec![None; 8], None);
+        assert_eq!(
+            (own_cost.taken_total_ns(), own_cost.cpu_taken_ns(0)),
+            (None, None)
+        );
+        let mut own_cost = of(vec![Some(vec![1, 2]), None], None);
+        assert_eq!(own_cost.part_total_ns(OwnPart::Softirqs), Some(3));
+        assert_eq!(own_cost.part_total_ns(OwnPart::Sends), None);
+        assert_eq!(own_cost.part_total_ns(OwnPart::Daemon), None);
+        own_cost.taken_ns[1] = Some(vec![0, 10]);
+        assert_eq!(own_cost.taken_total_ns(), Some(13));
+        assert_eq!(own_cost.cpu_taken_ns(1), Some(12));
+        assert_eq!(own_cost.cpu_taken_ns(2), None);
     }
 
     #[test]

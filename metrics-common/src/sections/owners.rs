@@ -294,7 +294,7 @@ impl OwnerBasis {
     }
 
     fn add(&mut self, more: &OwnerBasis) {
-        for (own, more) in [
+        for (sum, more) in [
             (&mut self.task_ns, more.task_ns),
             (&mut self.socket_ns, more.socket_ns),
             (&mut self.interface_ns, more.interface_ns),
@@ -302,13 +302,13 @@ impl OwnerBasis {
             (&mut self.nothing_ns, more.nothing_ns),
             (&mut self.unknown_ns, more.unknown_ns),
         ] {
-            *own = own.saturating_add(more);
+            *sum = sum.saturating_add(more);
         }
-        for (own, more) in [
+        for (sum, more) in [
             (&mut self.cause_ns_ms, more.cause_ns_ms),
             (&mut self.payer_ns_ms, more.payer_ns_ms),
         ] {
-            *own = own.zip(more).map(|(own, more)| own.saturating_add(more));
+            *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
         }
     }
 }

@@ -109,12 +109,12 @@ impl Program {
     fn add_causes(&mut self, later: &Program) {
         let before_ns = self.total_ns();
         match (&mut self.causes, &later.causes) {
-            (Some(own), Some(more)) => own.add_later(more),
-            (Some(own), None) => own.add_unknown(later.total_ns()),
-            (own @ None, Some(more)) => {
+            (Some(causes), Some(more)) => causes.add_later(more),
+            (Some(causes), None) => causes.add_unknown(later.total_ns()),
+            (missing @ None, Some(more)) => {
                 let mut causes = more.clone();
                 causes.add_unknown(before_ns);
-                *own = Some(causes);
+                *missing = Some(causes);
             }
             (None, None) => {}
         }
@@ -174,12 +174,12 @@ struct CauseView<'a> {
 }
 
 impl<'a> CauseView<'a> {
-    fn of(own: Cause<'a>) -> CauseView<'a> {
+    fn of(cause: Cause<'a>) -> CauseView<'a> {
         CauseView {
-            label: own.owner.label(),
-            owner: own.owner,
-            total_ns: own.ns,
-            interval_ns: own.interval_ns,
+            label: cause.owner.label(),
+            owner: cause.owner,
+            total_ns: cause.ns,
+            interval_ns: cause.interval_ns,
         }
     }
 }
@@ -211,7 +211,7 @@ impl About {
         if self.attached.is_empty() {
             return self.unattached.clone();
         }
-        let one = |own: &Attachment| format!("{} {}", own.hook, own.target);
+        let one = |attachment: &Attachment| format!("{} {}", attachment.hook, attachment.target);
         let all: Vec<String> = self.attached.iter().map(one).collect();
         all.join(", ").trim_end().to_owned()
     }
@@ -223,12 +223,12 @@ impl About {
         self.attached.clone_from(&later.attached);
         self.unattached.clone_from(&later.unattached);
         match (&mut self.packets, &later.packets) {
-            (Some(own), Some(more)) => {
-                own.count = own.count.saturating_add(more.count);
-                own.cpu_ns = own.cpu_ns.saturating_add(more.cpu_ns);
-                own.are_runs &= more.are_runs;
+            (Some(packets), Some(more)) => {
+                packets.count = packets.count.saturating_add(more.count);
+                packets.cpu_ns = packets.cpu_ns.saturating_add(more.cpu_ns);
+                packets.are_runs &= more.are_runs;
             }
-            (own @ None, Some(more)) => *own = Some(*more),
+            (packets @ None, Some(more)) => *packets = Some(*more),
             (_, None) => {}
         }
         match self.packets {
@@ -269,14 +269,24 @@ impl Section for Programs {
     type Wire = ProgramsWire;
 
     fn to_wire(&self) -> ProgramsWire {
-        let rows = self.programs.iter().map(|own| own.cpu_ns.as_slice());
+        let rows = self
+            .programs
+            .iter()
+            .map(|program| program.cpu_ns.as_slice());
         let rows = rows.chain([self.other_cpu_ns.as_slice()]);
         ProgramsWire {
-            programs: self.programs.iter().map(|own| own.about.clone()).collect(),
+            programs: self
+                .programs
+                .iter()
+                .map(|program| program.about.clone())
+                .collect(),
             other_samples: self.other_samples,
             cpu_ns: packed::pack(rows.map(Some)),
-            causes: if self.programs.iter().any(|own| own.causes.is_some()) {
-                self.programs.iter().map(|own| own.causes.clone()).collect()
+            causes: if self.programs.iter().any(|program| program.causes.is_some()) {
+                self.programs
+                    .iter()
+                    .map(|program| program.causes.clone())
+                    .collect()
             } else {
                 Vec::new()
             },
@@ -326,8 +336,8 @@ impl Section for Programs {
 
     fn round(&mut self, carry: &mut Carry) {
         // In an order that only changes when a program comes or goes.
-        sort_by_key(&mut self.programs, |own| own.about.id);
-        let rows = self.programs.iter_mut().map(|own| &mut own.cpu_ns);
+        sort_by_key(&mut self.programs, |program| program.about.id);
+        let rows = self.programs.iter_mut().map(|program| &mut program.cpu_ns);
         let mut rows: Vec<_> = std::iter::once(&mut self.other_cpu_ns)
             .chain(rows)
             .collect();
@@ -351,21 +361,24 @@ impl Section for Programs {
         let is_same = |a: &About, b: &About| a.id == b.id && a.tag == b.tag && a.name == b.name;
         columns.add(other_cpu_ns, &later.other_cpu_ns);
         *other_samples = other_samples.saturating_add(later.other_samples);
-        for own in programs.iter_mut() {
+        for program in programs.iter_mut() {
             let mut more = later.programs.iter();
-            match more.find(|more| is_same(&own.about, &more.about)) {
+            match more.find(|more| is_same(&program.about, &more.about)) {
                 Some(more) => {
-                    own.add_causes(more);
-                    own.about.add(&more.about);
-                    own.variance_ns_ms = (own.variance_ns_ms.zip(more.variance_ns_ms))
+                    program.add_causes(more);
+                    program.about.add(&more.about);
+                    program.variance_ns_ms = (program.variance_ns_ms.zip(more.variance_ns_ms))
                         .map(|(sum, more)| sum.saturating_add(more));
-                    columns.add(&mut own.cpu_ns, &more.cpu_ns);
+                    columns.add(&mut program.cpu_ns, &more.cpu_ns);
                 }
-                None => columns.add(&mut own.cpu_ns, &[]),
+                None => columns.add(&mut program.cpu_ns, &[]),
             }
         }
         for more in &later.programs {
-            if programs.iter().any(|own| is_same(&own.about, &more.about)) {
+            if programs
+                .iter()
+                .any(|program| is_same(&program.about, &more.about))
+            {
                 continue;
             }
             let cpu_ns = columns.placed(&more.cpu_ns);
@@ -380,7 +393,7 @@ impl Section for Programs {
                 *other_samples = other_samples.saturating_add(more.about.samples);
             }
         }
-        sort_by_key(programs, |own| std::cmp::Reverse(own.total_ns()));
+        sort_by_key(programs, |program| std::cmp::Reverse(program.total_ns()));
     }
 }
 
@@ -419,16 +432,16 @@ mod tests {
         }
     }
 
-    fn caused(mut own: Program, by: &[(OwnerKind, u64)]) -> Program {
+    fn caused(mut program: Program, by: &[(OwnerKind, u64)]) -> Program {
         let mut causes = Causes::default();
         by.iter()
             .for_each(|(kind, ns)| causes.add(&Owner::single(*kind), *ns, Some(*ns)));
-        own.causes = Some(causes);
-        own
+        program.causes = Some(causes);
+        program
     }
 
     fn programs(all: Vec<Program>) -> Programs {
-        let cpus = all.first().map_or(2, |own| own.cpu_ns.len());
+        let cpus = all.first().map_or(2, |program| program.cpu_ns.len());
         Programs {
             programs: all,
             other_cpu_ns: vec![1; cpus],
@@ -462,7 +475,11 @@ mod tests {
         let mut cpus = vec![0, 1];
         let later = programs(vec![program(2, &[50], Some(25)), program(3, &[2], None)]);
         sum.add(&later, &Columns::join(&mut cpus, &[1]));
-        let rows: Vec<_> = sum.programs.iter().map(|own| &own.cpu_ns[..]).collect();
+        let rows: Vec<_> = sum
+            .programs
+            .iter()
+            .map(|program| &program.cpu_ns[..])
+            .collect();
         assert_eq!(rows, [&[1, 51][..], &[5, 7], &[0, 2]]);
         assert_eq!(sum.programs[0].ns_per_packet(), Some(2.0));
         assert_eq!(sum.programs[0].about.uncounted, "");
@@ -485,17 +502,20 @@ mod tests {
     #[test]
     fn owners_add_up_to_the_programs_time_and_where_they_were_not_measured_are_unknown() {
         let one = || {
-            let own = caused(program(1, &[30, 10], None), &[(OwnerKind::Nobody, 40)]);
-            programs(vec![own])
+            let program = caused(program(1, &[30, 10], None), &[(OwnerKind::Nobody, 40)]);
+            programs(vec![program])
         };
         let other = || programs(vec![program(1, &[0, 60], None)]);
         for intervals in [[one(), other()], [other(), one()]] {
             let mut sum = Programs::default();
-            for own in &intervals {
-                sum.add(own, &Columns::folded());
+            for interval in &intervals {
+                sum.add(interval, &Columns::folded());
             }
             let causes = sum.programs[0].causes();
-            let times: Vec<_> = causes.iter().map(|own| (own.owner.kind, own.ns)).collect();
+            let times: Vec<_> = causes
+                .iter()
+                .map(|cause| (cause.owner.kind, cause.ns))
+                .collect();
             assert_eq!(times, [(OwnerKind::Nobody, 40), (OwnerKind::Unknown, 60)]);
         }
         let mut sum = other();
@@ -515,15 +535,15 @@ mod tests {
         for interval in 0..100 {
             let times = [[1_234_567 + interval, 0], [20_777, 5_000_003 * interval]];
             let two = [2, 1].map(|id| program(id, &times[id as usize - 1], None));
-            let mut own = programs(two.to_vec());
-            exact.add(&own, &Columns::folded());
-            own.round(&mut carry);
-            assert_eq!(own.programs[0].about.id, 1);
-            rounded.add(&own, &Columns::folded());
+            let mut interval = programs(two.to_vec());
+            exact.add(&interval, &Columns::folded());
+            interval.round(&mut carry);
+            assert_eq!(interval.programs[0].about.id, 1);
+            rounded.add(&interval, &Columns::folded());
         }
-        for (own, exact) in rounded.programs.iter().zip(&exact.programs) {
-            assert_eq!(own.about.id, exact.about.id);
-            let off = own.total_ns().abs_diff(exact.total_ns());
+        for (program, exact) in rounded.programs.iter().zip(&exact.programs) {
+            assert_eq!(program.about.id, exact.about.id);
+            let off = program.total_ns().abs_diff(exact.total_ns());
             assert!(off < 10_000_000, "{off}");
         }
     }

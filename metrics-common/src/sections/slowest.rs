@@ -135,16 +135,16 @@ impl Section for Slowest {
     fn to_wire(&self) -> SlowestWire {
         let mut owners: Vec<Owner> = Vec::new();
         let mut place_of = |owner: &Owner| place_in(&mut owners, owner);
-        let softirqs = self.softirqs.iter().map(|own| {
-            let places = (place_of(&own.cause), place_of(&own.payer));
-            let (softirq, part) = (own.softirq.clone(), own.part.clone());
+        let softirqs = self.softirqs.iter().map(|slow| {
+            let places = (place_of(&slow.cause), place_of(&slow.payer));
+            let (softirq, part) = (slow.softirq.clone(), slow.part.clone());
             let SlowSoftirq {
                 began_unix_ns,
                 length_ns,
                 cpu,
                 samples,
                 ..
-            } = *own;
+            } = *slow;
             (
                 began_unix_ns,
                 length_ns,
@@ -170,8 +170,8 @@ impl Section for Slowest {
         if wire.softirqs.len() > MOST_SLOWEST {
             return Err(Damaged);
         }
-        let softirqs = wire.softirqs.into_iter().map(|own| {
-            let (began_unix_ns, length_ns, cpu, softirq, part, samples, (cause, payer)) = own;
+        let softirqs = wire.softirqs.into_iter().map(|row| {
+            let (began_unix_ns, length_ns, cpu, softirq, part, samples, (cause, payer)) = row;
             Ok(SlowSoftirq {
                 began_unix_ns,
                 length_ns,
@@ -197,16 +197,16 @@ impl Section for Slowest {
         self.measured_ns = self.measured_ns.saturating_add(later.measured_ns);
         // A name may be learnt later.
         for more in later.softirqs.iter().flat_map(SlowSoftirq::owners) {
-            for own in &mut self.softirqs {
-                for own in [&mut own.cause, &mut own.payer] {
-                    if own.identity() == more.identity() {
-                        own.clone_from(more);
+            for slow in &mut self.softirqs {
+                for owner in [&mut slow.cause, &mut slow.payer] {
+                    if owner.identity() == more.identity() {
+                        owner.clone_from(more);
                     }
                 }
             }
         }
         self.softirqs.extend(later.softirqs.iter().cloned());
-        sort_by_key(&mut self.softirqs, |own| Reverse(own.length_ns));
+        sort_by_key(&mut self.softirqs, |slow| Reverse(slow.length_ns));
         self.softirqs.truncate(MOST_SLOWEST);
     }
 }
@@ -291,22 +291,27 @@ mod tests {
                 &Columns::folded(),
             );
         }
-        let lengths: Vec<u64> = sum.softirqs.iter().map(|own| own.length_ns).collect();
+        let lengths: Vec<u64> = sum.softirqs.iter().map(|slow| slow.length_ns).collect();
         let expected: Vec<u64> = (0..10).map(|rank| 199_000 - 1_000 * rank).collect();
         assert_eq!(lengths, expected);
-        assert!(sum.softirqs.iter().all(|own| own.payer.cgroup == "/late"));
+        assert!(sum.softirqs.iter().all(|slow| slow.payer.cgroup == "/late"));
         assert_eq!((sum.timed, sum.timed_ns), (712_000, 50_000_000_000));
         assert_eq!(sum.sum(), sum);
     }
 
     #[test]
     fn it_says_of_how_many_and_for_how_long_they_were_timed() {
-        let mut own = slowest(Vec::new());
-        assert_eq!(own.basis(), "of 7\u{202f}120 that were timed");
-        own.measured_ns = 60_000_000_000;
-        assert!(own.basis().contains("timed in 0.5 s of 60 s; in the rest"));
+        let mut section = slowest(Vec::new());
+        assert_eq!(section.basis(), "of 7\u{202f}120 that were timed");
+        section.measured_ns = 60_000_000_000;
         assert!(
-            own.none()
+            section
+                .basis()
+                .contains("timed in 0.5 s of 60 s; in the rest")
+        );
+        assert!(
+            section
+                .none()
                 .starts_with("no softirq took more than 100 µs, of 7")
         );
         let [known, unknown] = [300_000, 150_000].map(|ns| slow(ns, owner(1, "/a")));

@@ -70,8 +70,8 @@ impl Section for Ticks {
         self.count = self.count.max(later.count);
         self.raised = self.raised.saturating_add(later.raised);
         for gaps in &later.gaps {
-            match self.gaps.iter_mut().find(|own| own.vector == gaps.vector) {
-                Some(own) => own.histogram.merge(&gaps.histogram),
+            match self.gaps.iter_mut().find(|sum| sum.vector == gaps.vector) {
+                Some(sum) => sum.histogram.merge(&gaps.histogram),
                 None => self.gaps.push(gaps.clone()),
             }
         }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn who_knows_the_section_and_who_does_not_understand_each_other() {
         let name = b"\xa5ticks";
-        let place = |bytes: &[u8]| bytes.windows(name.len()).position(|own| own == name);
+        let place = |bytes: &[u8]| bytes.windows(name.len()).position(|window| window == name);
         let without = codec::encode(&snapshot(None)).unwrap();
         assert_eq!(place(&without), None);
         let mut with = codec::encode(&snapshot(Some(ticks()))).unwrap();

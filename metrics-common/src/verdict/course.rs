@@ -72,22 +72,22 @@ pub struct Courses {
 impl Courses {
     /// Those of a history.
     pub fn of(info: &Info, history: &History) -> Self {
-        let mut own = Courses::default();
+        let mut courses = Courses::default();
         let network = network(info);
         let places = POINTS.map(|point| {
             let name = format!("latency/{}/p99", point.slug());
             history.series().place(&name)
         });
-        own.is_measured = places.iter().any(Option::is_some);
+        courses.is_measured = places.iter().any(Option::is_some);
         for point in 0..history.points() {
             let cost = network.and_then(|row| history.component_cpus(row, point));
             let latency = places.map(|place| {
                 let seconds = history.series().at(place?, point)?;
                 Some((seconds * 1e9) as u64)
             });
-            own.push(cost, latency);
+            courses.push(cost, latency);
         }
-        own
+        courses
     }
 
     /// Adds an interval, or a sum of some.
@@ -111,13 +111,13 @@ impl Courses {
         let Some(cost) = cost.filter(|_| !is_skipped) else {
             return;
         };
-        for (own, ns) in self.points.iter_mut().zip(latency) {
-            own.extend(ns.map(|ns| (cost, ns)));
+        for (course, ns) in self.points.iter_mut().zip(latency) {
+            course.extend(ns.map(|ns| (cost, ns)));
         }
-        if self.points.iter().any(|own| own.len() >= MOST) {
-            for own in &mut self.points {
+        if self.points.iter().any(|course| course.len() >= MOST) {
+            for course in &mut self.points {
                 let mut place = 0_usize;
-                own.retain(|_| {
+                course.retain(|_| {
                     place += 1;
                     place % 2 == 1
                 });
@@ -130,14 +130,14 @@ impl Courses {
     pub fn course(&self) -> Option<Course> {
         let all = POINTS.into_iter().zip(&self.points);
         // Of equally many, the first.
-        let (point, own) = all.rev().max_by_key(|(_, own)| own.len())?;
-        if own.len() < FEWEST {
+        let (point, course) = all.rev().max_by_key(|(_, course)| course.len())?;
+        if course.len() < FEWEST {
             return None;
         }
-        let mut own = own.clone();
-        sort_by(&mut own, |a, b| a.0.total_cmp(&b.0));
-        let third = own.len() / 3;
-        let (low, high) = (&own[..third], &own[own.len() - third..]);
+        let mut sorted = course.clone();
+        sort_by(&mut sorted, |a, b| a.0.total_cmp(&b.0));
+        let third = sorted.len() / 3;
+        let (low, high) = (&sorted[..third], &sorted[sorted.len() - third..]);
         let sum = |of: &[(f64, u64)]| of.iter().map(|(cost, _)| cost).sum::<f64>();
         let median = |of: &[(f64, u64)]| {
             let mut all: Vec<u64> = of.iter().map(|(_, ns)| *ns).collect();

@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 fn decode(streams: &[Vec<u8>], work: u64, form: &Form) -> Result<Vec<Vec<u8>>, Damaged> {
     let open = |index| Ok(Cow::from(streams.get(index).ok_or(Damaged)?));
     let decoded = super::decode(streams.len(), open, work, form)?;
-    Ok(decoded.into_iter().map(|own| own.bytes).collect())
+    Ok(decoded.into_iter().map(|decoded| decoded.bytes).collect())
 }
 
 /// The form of these sections alone.
@@ -55,7 +55,7 @@ fn interval() -> impl Strategy<Value = Snapshot> {
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        2 => interval().prop_map(|own| codec::encode_snapshot(&own).unwrap()),
+        2 => interval().prop_map(|snapshot| codec::encode_snapshot(&snapshot).unwrap()),
         4 => ("[a-z]{0,5}", table(), any::<u64>(), prop::collection::vec(table(), 0..3))
             .prop_map(|message| codec::encode(&message).unwrap()),
         1 => prop::collection::vec(any::<u8>(), 0..60),
@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn quickly_read_tables_have_the_same_values(tables in prop::collection::vec(table(), 0..12)) {
-        let messages: Vec<Vec<u8>> = tables.iter().map(|own| codec::encode(own).unwrap()).collect();
+        let messages: Vec<Vec<u8>> = tables.iter().map(|table| codec::encode(table).unwrap()).collect();
         let columns = encode(&messages);
         let quick = decode(&columns.streams, columns.work, &Form::Quick(Wanted::default())).unwrap();
         prop_assert_eq!(quick.len(), messages.len());
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn wanted_sections_are_the_same_without_the_others(intervals in prop::collection::vec(interval(), 0..8)) {
-        let messages: Vec<_> = intervals.iter().map(|own| codec::encode_snapshot(own).unwrap()).collect();
+        let messages: Vec<_> = intervals.iter().map(|snapshot| codec::encode_snapshot(snapshot).unwrap()).collect();
         let columns = encode(&messages);
         for wanted in [vec!["modes"], vec!["own", "cost"], vec![]] {
             let found = decode(&columns.streams, columns.work, &only(&wanted)).unwrap();
@@ -109,18 +109,18 @@ proptest! {
         wanted in prop::option::of(prop::collection::vec(any::<bool>(), COMPONENTS.len())),
     ) {
         let each: Vec<Snapshot> = (1..=length).map(fixture::measured).collect();
-        let messages: Vec<_> = each.iter().map(|own| codec::encode_snapshot(own).unwrap()).collect();
+        let messages: Vec<_> = each.iter().map(|snapshot| codec::encode_snapshot(snapshot).unwrap()).collect();
         let columns = encode(&messages);
         let open = |index: usize| Ok(Cow::from(&columns.streams[index]));
         let found = super::decode(columns.streams.len(), open, columns.work, &summed(intervals, wanted.clone())).unwrap();
         let mut left = each.into_iter();
         for decoded in &found {
             let mut sum = left.next().unwrap();
-            left.by_ref().take(decoded.messages - 1).for_each(|own| sum.add(&own));
+            left.by_ref().take(decoded.messages - 1).for_each(|snapshot| sum.add(&snapshot));
             let Some(ServerMessage::Snapshot(found)) = Decoded::of(decoded).message else {
                 panic!("no snapshot");
             };
-            let head = |own: &Snapshot| (own.sequence, own.time_unix_ns, own.interval_ns, own.cpus.clone());
+            let head = |snapshot: &Snapshot| (snapshot.sequence, snapshot.time_unix_ns, snapshot.interval_ns, snapshot.cpus.clone());
             prop_assert_eq!(head(&found), head(&sum));
             let (found, sum) = (found.cost(), sum.cost());
             let is_wanted = |row: &usize| wanted.as_ref().is_none_or(|wanted| wanted[*row]);

@@ -105,9 +105,9 @@ impl Extremes {
                 extremes.energy_ns = snapshot.interval_ns;
             }
         }
-        if let Some(own) = &snapshot.sections.own {
-            extremes.most_resident_bytes = own.resident_bytes;
-            extremes.costliest = own.costliest.filter(|cpu| cpu.ratio.is_finite());
+        if let Some(own_cost) = &snapshot.sections.own {
+            extremes.most_resident_bytes = own_cost.resident_bytes;
+            extremes.costliest = own_cost.costliest.filter(|cpu| cpu.ratio.is_finite());
         }
         extremes
     }
@@ -274,7 +274,7 @@ impl Digest {
         let cover = Coverage::of(&mut reader)?;
         let kind = reader.bytes(1)?[0];
         let messages = unpacker.unpack(kind, head.work(), reader.0)?;
-        let messages: Vec<Vec<u8>> = messages.into_iter().map(|own| own.bytes).collect();
+        let messages: Vec<Vec<u8>> = messages.into_iter().map(|message| message.bytes).collect();
         let [beginning, sum, tables @ ..] = messages.as_slice() else {
             return Err(Damaged);
         };

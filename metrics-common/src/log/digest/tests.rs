@@ -43,7 +43,7 @@ fn snapshot(sequence: u64) -> Snapshot {
         user_ns: chance(sequence, 1 << 30),
         ..CpuModes::default()
     };
-    let own = OwnCost {
+    let own_cost = OwnCost {
         user_ns: 1_000 + sequence % 10,
         resident_bytes: 1_000_000 + chance(sequence, 5_000),
         taken_ns: vec![Some(row(203, 50)), None],
@@ -70,7 +70,7 @@ fn snapshot(sequence: u64) -> Snapshot {
                 network_capacity_energy_joules: 0.125,
                 ..Power::default()
             }),
-            own: Some(own),
+            own: Some(own_cost),
             ..Sections::default()
         },
     }

@@ -66,9 +66,9 @@ impl Evidence {
     /// How far the further bound of the 95 % interval of a part of it is: of few samples, the upper one.
     fn margin_ns(self, own_ns: u64, own_ns_ms: Option<u64>) -> Option<u64> {
         let whole = figure(self.ns as f64, self.sample_ns_ms?);
-        let own = figure(own_ns as f64, own_ns_ms?);
-        let (low, high) = own.part_of(&whole);
-        Some((high - own.value).max(own.value - low).ceil() as u64)
+        let part = figure(own_ns as f64, own_ns_ms?);
+        let (low, high) = part.part_of(&whole);
+        Some((high - part.value).max(part.value - low).ceil() as u64)
     }
 }
 
@@ -82,21 +82,21 @@ impl SampledTimes {
 
 impl Flows {
     /// The margin (95 %) of what samples show of a conversation's [`Conversation::cpu_ns`].
-    pub fn cpu_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        let sampled = own.sampled;
+    pub fn cpu_margin_ns(&self, conversation: &Conversation) -> Option<u64> {
+        let sampled = conversation.sampled;
         (self.sampled.received?).margin_ns(sampled.received_ns?, sampled.ns_ms[0])
     }
 
     /// The same of the time of its sends.
-    pub fn sent_margin_ns(&self, own: &Conversation) -> Option<u64> {
-        let sampled = own.sampled;
+    pub fn sent_margin_ns(&self, conversation: &Conversation) -> Option<u64> {
+        let sampled = conversation.sampled;
         (self.sampled.sent?).margin_ns(sampled.sent_ns?, sampled.ns_ms[1])
     }
 
     /// Time of sends that is of conversations which are not listed, or of no known one.
     pub fn other_sent_ns(&self) -> Option<u64> {
         let listed = self.conversations.iter();
-        let listed = listed.filter_map(|own| own.sampled.sent_ns);
+        let listed = listed.filter_map(|conversation| conversation.sampled.sent_ns);
         Some(listed.fold(self.sampled.sends_ns?, u64::saturating_sub))
     }
 }

@@ -12,8 +12,8 @@ const MOST_NAMES: usize = 3;
 /// The largest causes on each CPU: what they ran, whom they interrupted, and from where they came.
 pub const INTRUDERS: View<Intruders> = table! {
     View of (intruders, is_page):
-        for (quiet, own) in intruders.by_cpu(),
-        for (cause, ns, ratio, [events, victims, origins]) in lines(&own, is_page) =>
+        for (quiet, of_cpu) in intruders.by_cpu(),
+        for (cause, ns, ratio, [events, victims, origins]) in lines(&of_cpu, is_page) =>
     text     "", "" 0,            "CPU"               = format!("{} ({})", quiet.cpu, quiet.reasons());
     title    "", "" 0,            ""                  = format!("quiet by {}{}", quiet.reasons(), quiet.reached_by());
     text     "", "" 0,            "Caused by"         = cause;
@@ -44,11 +44,16 @@ fn lines(of_cpu: &Intruders, is_page: bool) -> Vec<Line> {
     lines
 }
 
-fn line(own: Intruder) -> Line {
-    let events = first(own.events.iter().map(|(name, _)| (*name).to_owned()));
-    let origins = first(own.origins.iter().map(|(cpu, _)| format!("CPU {cpu}")));
-    let victims = first(own.victims.into_iter().map(|(name, _)| name));
-    (own.cause, own.ns, own.ratio, [events, victims, origins])
+fn line(intruder: Intruder) -> Line {
+    let events = first(intruder.events.iter().map(|(name, _)| (*name).to_owned()));
+    let origins = first(intruder.origins.iter().map(|(cpu, _)| format!("CPU {cpu}")));
+    let victims = first(intruder.victims.into_iter().map(|(name, _)| name));
+    (
+        intruder.cause,
+        intruder.ns,
+        intruder.ratio,
+        [events, victims, origins],
+    )
 }
 
 /// The first names of a cell.

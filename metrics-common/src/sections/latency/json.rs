@@ -23,14 +23,14 @@ impl Serialize for PointLatency {
                 counts,
             })
         });
-        let mut own = serializer.serialize_struct("PointLatency", 7)?;
-        own.serialize_field("point", &self.point)?;
-        own.serialize_field("method", &self.method)?;
-        own.serialize_field("buckets", &filled.collect::<Vec<_>>())?;
-        own.serialize_field("sum_ns", &self.sum_ns)?;
-        own.serialize_field("negative", &self.negative)?;
-        own.serialize_field("too_long", &self.too_long)?;
-        own.serialize_field("lost", &self.lost)?;
-        own.end()
+        let mut fields = serializer.serialize_struct("PointLatency", 7)?;
+        fields.serialize_field("point", &self.point)?;
+        fields.serialize_field("method", &self.method)?;
+        fields.serialize_field("buckets", &filled.collect::<Vec<_>>())?;
+        fields.serialize_field("sum_ns", &self.sum_ns)?;
+        fields.serialize_field("negative", &self.negative)?;
+        fields.serialize_field("too_long", &self.too_long)?;
+        fields.serialize_field("lost", &self.lost)?;
+        fields.end()
     }
 }

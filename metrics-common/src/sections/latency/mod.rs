@@ -73,11 +73,11 @@ impl PointLatency {
     /// The latencies on the CPU of one column.
     pub fn histogram_of(&self, column: usize) -> Histogram {
         let of = |row: &[u64]| row.get(column).copied().unwrap_or(0);
-        let mut own = Histogram::of(&[], of(&self.sum_ns));
+        let mut histogram = Histogram::of(&[], of(&self.sum_ns));
         for (bucket, row) in self.buckets.iter().enumerate() {
-            own.add(bucket, row.as_deref().map_or(0, of));
+            histogram.add(bucket, row.as_deref().map_or(0, of));
         }
-        own
+        histogram
     }
 
     /// Packets with a time before their arrival, on all CPUs.
@@ -170,28 +170,27 @@ pub struct Latency {
 impl Latency {
     /// The latencies of a point; `None` if it is not measured.
     pub fn of(&self, point: Point) -> Option<&PointLatency> {
-        self.points.iter().find(|own| own.point == point)
+        self.points.iter().find(|latency| latency.point == point)
     }
 
     fn add_group(&mut self, later: &GroupLatency) {
-        let is_there = |own: &GroupLatency, name: &Option<String>| {
-            (own.kind, own.point, &own.name) == (later.kind, later.point, name)
+        let is_there = |group: &GroupLatency, name: &Option<String>| {
+            (group.kind, group.point, &group.name) == (later.kind, later.point, name)
         };
         let place = self
             .groups
             .iter()
-            .position(|own| is_there(own, &later.name));
-        let names = self
-            .groups
-            .iter()
-            .filter(|own| (own.kind, own.point) == (later.kind, later.point) && own.name.is_some());
+            .position(|group| is_there(group, &later.name));
+        let names = self.groups.iter().filter(|group| {
+            (group.kind, group.point) == (later.kind, later.point) && group.name.is_some()
+        });
         let has_room = later.name.is_none() || names.count() < MOST_GROUPS;
         let place = match place {
-            None if !has_room => self.groups.iter().position(|own| is_there(own, &None)),
+            None if !has_room => self.groups.iter().position(|group| is_there(group, &None)),
             place => place,
         };
         match place.and_then(|place| self.groups.get_mut(place)) {
-            Some(own) => own.histogram.merge(&later.histogram),
+            Some(group) => group.histogram.merge(&later.histogram),
             None => self.groups.push(GroupLatency {
                 name: later.name.clone().filter(|_| has_room),
                 ..later.clone()
@@ -203,21 +202,25 @@ impl Latency {
     fn add_interval(&mut self, later: &Self, columns: &Columns) {
         Estimated::add(&mut self.estimated, later.estimated.as_ref());
         let nothing = |point| PointLatency::new(point, "", 0);
-        for own in &mut self.points {
+        for latency in &mut self.points {
             // Columns move for every point, including those without new values.
-            if later.of(own.point).is_none() {
-                let method = std::mem::take(&mut own.method);
-                own.add(&nothing(own.point), columns);
-                own.method = method;
+            if later.of(latency.point).is_none() {
+                let method = std::mem::take(&mut latency.method);
+                latency.add(&nothing(latency.point), columns);
+                latency.method = method;
             }
         }
         for more in &later.points {
-            match self.points.iter_mut().find(|own| own.point == more.point) {
-                Some(own) => own.add(more, columns),
+            match self
+                .points
+                .iter_mut()
+                .find(|latency| latency.point == more.point)
+            {
+                Some(latency) => latency.add(more, columns),
                 None => {
-                    let mut own = nothing(more.point);
-                    own.add(more, columns);
-                    self.points.push(own);
+                    let mut latency = nothing(more.point);
+                    latency.add(more, columns);
+                    self.points.push(latency);
                 }
             }
         }

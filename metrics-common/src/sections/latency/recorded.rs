@@ -16,7 +16,8 @@ static ROWS: LazyLock<Vec<u32>> = LazyLock::new(|| (0..BUCKETS as u32).collect()
 /// Whether this host measures latency; if not, the history reserves no room for it.
 fn is_measured(info: &Info) -> bool {
     let mut instruments = info.instruments.iter();
-    instruments.any(|own| own.name == "latency" && own.availability.is_available())
+    instruments
+        .any(|instrument| instrument.name == "latency" && instrument.availability.is_available())
 }
 
 /// Series: `p50` and `p99` of each point. Grid: a layer for each point, a row for each bucket;
@@ -45,7 +46,10 @@ impl Recorded for Latency {
 
     fn layers(info: &Info) -> Vec<String> {
         if is_measured(info) {
-            Point::ALL.iter().map(|own| own.slug().to_owned()).collect()
+            Point::ALL
+                .iter()
+                .map(|point| point.slug().to_owned())
+                .collect()
         } else {
             Vec::new()
         }
@@ -57,7 +61,9 @@ impl Recorded for Latency {
                 let row = row.and_then(Option::as_ref);
                 row.is_some_and(|row| row.iter().any(|&count| count > 0))
             };
-            self.points.iter().any(|own| of(own.buckets.get(*bucket)))
+            self.points
+                .iter()
+                .any(|point| of(point.buckets.get(*bucket)))
         };
         let first = (0..BUCKETS).find(is_filled);
         let last = (0..BUCKETS).rev().find(is_filled);

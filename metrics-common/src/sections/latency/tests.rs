@@ -7,12 +7,12 @@ use crate::packed::Damaged;
 use crate::sections::{Recorded, Section};
 
 fn point(point: Point, bucket: usize, counts: &[u64]) -> PointLatency {
-    let mut own = PointLatency::new(point, "fentry", counts.len());
-    own.buckets[bucket] = Some(counts.to_vec());
-    own.sum_ns = counts.iter().map(|count| count * 100).collect();
-    own.negative[0] = 1;
-    own.lost[0] = 4;
-    own
+    let mut latency = PointLatency::new(point, "fentry", counts.len());
+    latency.buckets[bucket] = Some(counts.to_vec());
+    latency.sum_ns = counts.iter().map(|count| count * 100).collect();
+    latency.negative[0] = 1;
+    latency.lost[0] = 4;
+    latency
 }
 
 fn of(points: Vec<PointLatency>) -> Latency {
@@ -82,7 +82,7 @@ fn ever_other_groups_do_not_grow_for_ever_and_lose_no_packet() {
         sum.add(&later, &Columns::folded());
     }
     assert_eq!(sum.groups.len(), MOST_GROUPS + 1);
-    let counts = sum.groups.iter().map(|own| own.histogram.count());
+    let counts = sum.groups.iter().map(|group| group.histogram.count());
     assert_eq!(counts.sum::<u64>(), 1500);
 }
 
@@ -104,7 +104,7 @@ fn what_a_newer_netto_measures_is_passed_over_and_damage_is_refused() {
         let bytes = codec::encode(&full.to_wire()).unwrap();
         let place = bytes
             .windows(from.len())
-            .position(|own| own == from.as_bytes())
+            .position(|window| window == from.as_bytes())
             .unwrap();
         let mut changed = bytes;
         changed[place..place + to.len()].copy_from_slice(to.as_bytes());

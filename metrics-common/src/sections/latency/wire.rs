@@ -58,13 +58,18 @@ impl Section for Latency {
     type Wire = LatencyWire;
 
     fn to_wire(&self) -> LatencyWire {
-        let point = |own: &PointLatency| {
-            let buckets = own.buckets.iter().map(Option::as_deref);
-            let further = [&own.sum_ns, &own.negative, &own.too_long, &own.lost];
+        let point = |latency: &PointLatency| {
+            let buckets = latency.buckets.iter().map(Option::as_deref);
+            let further = [
+                &latency.sum_ns,
+                &latency.negative,
+                &latency.too_long,
+                &latency.lost,
+            ];
             let further = further.map(|row| Some(row.as_slice()));
             PointWire {
-                point: own.point.slug().to_owned(),
-                method: own.method.clone(),
+                point: latency.point.slug().to_owned(),
+                method: latency.method.clone(),
                 table: packed::pack(buckets.chain(further)),
             }
         };
@@ -87,17 +92,18 @@ impl Section for Latency {
         }
         let mut budget = MOST_VALUES;
         let mut points: Vec<PointLatency> = Vec::new();
-        for own in wire.points {
-            let Some(point) = Point::of_slug(&own.point) else {
+        for wire_point in wire.points {
+            let Some(point) = Point::of_slug(&wire_point.point) else {
                 continue;
             };
-            if points.iter().any(|known| known.point == point) || own.method.len() > MOST_TEXT_BYTES
+            if points.iter().any(|known| known.point == point)
+                || wire_point.method.len() > MOST_TEXT_BYTES
             {
                 return Err(Damaged);
             }
-            let table = packed::unpack_within(&own.table, BUCKETS + FURTHER_ROWS, budget)?;
+            let table = packed::unpack_within(&wire_point.table, BUCKETS + FURTHER_ROWS, budget)?;
             budget -= table.iter().flatten().map(Vec::len).sum::<usize>();
-            points.push(point_of(point, own.method, table, cpus)?);
+            points.push(point_of(point, wire_point.method, table, cpus)?);
         }
         let missing = wire.missing.into_iter().filter_map(MissingWire::read);
         Ok(Latency {

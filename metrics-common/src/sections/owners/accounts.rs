@@ -94,7 +94,10 @@ impl Owners {
         }
         for taken in &self.taken {
             let payer = taken.payer as usize;
-            let loses = self.owners.get(payer).is_some_and(|own| own.kind.loses());
+            let loses = self
+                .owners
+                .get(payer)
+                .is_some_and(|owner| owner.kind.loses());
             if let Some(account) = accounts.get_mut(payer).filter(|_| loses) {
                 account.stalled_ns = account.stalled_ns.saturating_add(taken.ns);
             }
@@ -138,10 +141,10 @@ impl Owners {
         }
         for (at, &place) in moved.iter().enumerate() {
             let pressure = self.irq_pressure_ns.get(at).copied().flatten();
-            if let Some(own) =
+            if let Some(kept_ns) =
                 place.and_then(|place| largest.irq_pressure_ns.get_mut(place as usize))
             {
-                *own = pressure;
+                *kept_ns = pressure;
             }
         }
         if moved.contains(&None) {
@@ -174,11 +177,11 @@ impl Owners {
             })
             .collect();
         largest.samples = self.samples.as_ref().map(|samples| samples.renamed(place));
-        let has_a_line = |own: &OwnerFlow| Some((place(own.owner)?, own.clone()));
+        let has_a_line = |flow: &OwnerFlow| Some((place(flow.owner)?, flow.clone()));
         let flows = self.flows.iter().filter_map(has_a_line);
         largest.flows = flows
             .filter(|(owner, _)| largest.owners[*owner as usize].kind != OwnerKind::Other)
-            .map(|(owner, own)| OwnerFlow { owner, ..own })
+            .map(|(owner, flow)| OwnerFlow { owner, ..flow })
             .collect();
         largest.join_alike();
         largest
@@ -201,10 +204,11 @@ impl Owners {
 
     /// The same of one component and its parts only; interruptions stay as they are.
     pub fn of_component(&self, component: usize) -> Owners {
-        let mut own = self.clone();
-        own.caused
+        let mut owners = self.clone();
+        owners
+            .caused
             .retain(|caused| super::is_within(caused.component as usize, component));
-        own
+        owners
     }
 }
 

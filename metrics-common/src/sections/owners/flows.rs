@@ -35,27 +35,27 @@ impl Owners {
     pub fn flows_of(&self, owner: usize) -> impl Iterator<Item = &OwnerFlow> {
         self.flows
             .iter()
-            .filter(move |own| own.owner as usize == owner)
+            .filter(move |flow| flow.owner as usize == owner)
     }
 
     /// Adds the time of a flow.
     pub fn add_flow(&mut self, more: OwnerFlow) {
-        match self.flows.iter_mut().find(|own| own.is_same(&more)) {
-            Some(own) => own.ns = own.ns.saturating_add(more.ns),
+        match self.flows.iter_mut().find(|flow| flow.is_same(&more)) {
+            Some(flow) => flow.ns = flow.ns.saturating_add(more.ns),
             None => self.flows.push(more),
         }
     }
 
     /// Keeps the largest of each owner.
     pub fn keep_largest_flows(&mut self) {
-        sort_by_key(&mut self.flows, |own| {
-            (own.owner, Reverse(own.ns), own.protocol, own.ends)
+        sort_by_key(&mut self.flows, |flow| {
+            (flow.owner, Reverse(flow.ns), flow.protocol, flow.ends)
         });
         let mut before = (u32::MAX, 0);
-        self.flows.retain(|own| {
+        self.flows.retain(|flow| {
             before = match before {
-                (owner, number) if owner == own.owner => (owner, number + 1),
-                _ => (own.owner, 1),
+                (owner, number) if owner == flow.owner => (owner, number + 1),
+                _ => (flow.owner, 1),
             };
             before.1 <= MOST_FLOWS_OF_OWNER
         });

@@ -84,13 +84,13 @@ fn events(owners: &Owners) -> Vec<Event<'_>> {
     for caused in &owners.caused {
         let row = event_of(caused.component as usize);
         let mut known = events.iter_mut();
-        let Some(event) = known.find(|own| own.basis.component as usize == row) else {
+        let Some(event) = known.find(|event| event.basis.component as usize == row) else {
             continue;
         };
         let ns = caused.cpu_ns.iter().map(|ns| *ns as f64).sum::<f64>();
         event.whole_ns += ns;
-        if let Some(own) = event.caused_ns.get_mut(caused.owner as usize) {
-            *own += ns;
+        if let Some(sum_ns) = event.caused_ns.get_mut(caused.owner as usize) {
+            *sum_ns += ns;
         }
     }
     events
@@ -113,10 +113,10 @@ fn caused_bounds<'a>(
         let part = whole_ns / event.basis.total_ns().max(1) as f64;
         let of_event = SampledFigure::Caused(place as u32, event.basis.component);
         let whole = figure(whole_ns, (event.basis.cause_ns_ms? as f64 * part) as u64);
-        let mut own = samples.figure(of_event, own_ns / part, &whole);
-        (own.value, own.variance) = (own_ns, own.variance * part);
+        let mut caused_figure = samples.figure(of_event, own_ns / part, &whole);
+        (caused_figure.value, caused_figure.variance) = (own_ns, caused_figure.variance * part);
         most += whole_ns;
-        parts.push((own_ns, own.part_of(&whole)));
+        parts.push((own_ns, caused_figure.part_of(&whole)));
     }
     let (low, high) = sum_of_bounds(&parts);
     let value = parts.iter().map(|(ns, _)| ns).sum();
@@ -135,27 +135,27 @@ impl Owners {
         };
         let bounds = |ns: u64, of: SampledFigure| -> Option<Bounds> {
             let (samples, whole) = sampled?;
-            let own = samples.figure(of, ns as f64, &whole);
-            Some(rounded(own.part_of(&whole), ns as f64))
+            let figure = samples.figure(of, ns as f64, &whole);
+            Some(rounded(figure.part_of(&whole), ns as f64))
         };
         let accounts = self.accounts();
         let account = |(place, owner): (usize, &Owner)| {
-            let (account, own) = (accounts[place], place as u32);
+            let (account, index) = (accounts[place], place as u32);
             let Some((samples, _)) = sampled.filter(|_| is_known(place)) else {
                 return AccountIntervals::default();
             };
             let softirqs = events.iter().filter(|event| event.is_softirq);
-            let stalled = || bounds(account.stalled_ns, SampledFigure::Stalled(own));
+            let stalled = || bounds(account.stalled_ns, SampledFigure::Stalled(index));
             AccountIntervals {
                 caused_interval_ns: caused_bounds(events.iter(), place, samples),
                 softirq_interval_ns: caused_bounds(softirqs, place, samples),
                 made_others_pay_interval_ns: bounds(
                     account.made_others_pay_ns,
-                    SampledFigure::MadeOthersPay(own),
+                    SampledFigure::MadeOthersPay(index),
                 ),
                 others_took_interval_ns: bounds(
                     account.others_took_ns,
-                    SampledFigure::OthersTook(own),
+                    SampledFigure::OthersTook(index),
                 ),
                 stalled_interval_ns: owner.kind.loses().then(stalled).flatten(),
             }

@@ -23,8 +23,8 @@ impl Owners {
         self.keep_largest_flows();
         self.add_basis(later);
         for (place, more) in places.iter().zip(&later.irq_pressure_ns) {
-            if let (Some(own), Some(more)) = (self.irq_pressure_ns.get_mut(*place as usize), more) {
-                *own = Some(own.unwrap_or(0).saturating_add(*more));
+            if let (Some(sum), Some(more)) = (self.irq_pressure_ns.get_mut(*place as usize), more) {
+                *sum = Some(sum.unwrap_or(0).saturating_add(*more));
             }
         }
     }
@@ -66,9 +66,9 @@ impl Owners {
 
     fn add_basis(&mut self, later: &Self) {
         for more in &later.basis {
-            let mut own = self.basis.iter();
-            match own.position(|own| own.component == more.component) {
-                Some(own) => self.basis[own].add(more),
+            let mut rows = self.basis.iter();
+            match rows.position(|row| row.component == more.component) {
+                Some(place) => self.basis[place].add(more),
                 None if self.basis.len() <= COMPONENTS.len() => self.basis.push(*more),
                 None => {}
             }
@@ -108,9 +108,9 @@ impl Owners {
         }
         let place = |place: u32| Some(moved.get(place as usize)?.unwrap_or(forgotten));
         self.samples = self.samples.as_ref().map(|samples| samples.renamed(place));
-        self.flows.retain(|own| !is_gone[own.owner as usize]);
-        for own in &mut self.flows {
-            renamed(&mut own.owner);
+        self.flows.retain(|flow| !is_gone[flow.owner as usize]);
+        for flow in &mut self.flows {
+            renamed(&mut flow.owner);
         }
         let mut gone = is_gone.iter();
         self.owners.retain(|_| gone.next() == Some(&false));
@@ -178,7 +178,7 @@ impl Owners {
             let (cause, payer) = (places[more.cause as usize], places[more.payer as usize]);
             let at = *pairs.entry((cause, payer)).or_insert(self.taken.len());
             match self.taken.get_mut(at) {
-                Some(own) => own.ns = own.ns.saturating_add(more.ns),
+                Some(interruption) => interruption.ns = interruption.ns.saturating_add(more.ns),
                 None => self.taken.push(Interruption {
                     cause,
                     payer,
@@ -211,7 +211,7 @@ impl Owners {
         for more in std::mem::take(&mut self.taken) {
             let place = *pairs.entry((more.cause, more.payer)).or_insert(taken.len());
             match taken.get_mut(place) {
-                Some(own) => own.ns = own.ns.saturating_add(more.ns),
+                Some(interruption) => interruption.ns = interruption.ns.saturating_add(more.ns),
                 None => taken.push(more),
             }
         }

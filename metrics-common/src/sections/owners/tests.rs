@@ -200,7 +200,11 @@ fn an_account_tells_what_one_caused_from_what_one_paid() {
         stalled_ns: 40,
     };
     assert_eq!(accounts[0], expected, "itself is no other");
-    let payer = owners.owners.iter().position(|own| own.id == 8).unwrap();
+    let payer = owners
+        .owners
+        .iter()
+        .position(|owner| owner.id == 8)
+        .unwrap();
     let expected = Account {
         others_took_ns: 65,
         stalled_ns: 65,
@@ -241,10 +245,10 @@ proptest! {
         prop_assert_eq!(totals(&some), totals(&all));
         let taken = |owners: &Owners| owners.taken.iter().map(|taken| taken.ns).sum::<u64>();
         prop_assert_eq!(taken(&some), taken(&all));
-        let named = some.owners.iter().filter(|own| !own.kind.is_single());
-        prop_assert_eq!(named.count(), limit.min(all.owners.iter().filter(|own| !own.kind.is_single()).count()));
+        let named = some.owners.iter().filter(|owner| !owner.kind.is_single());
+        prop_assert_eq!(named.count(), limit.min(all.owners.iter().filter(|owner| !owner.kind.is_single()).count()));
         let accounts = some.accounts();
-        let weights: Vec<u64> = accounts.iter().take(limit.min(some.owners.len())).zip(&some.owners).filter(|(_, own)| !own.kind.is_single()).map(|(account, _)| account.weight_ns()).collect();
+        let weights: Vec<u64> = accounts.iter().take(limit.min(some.owners.len())).zip(&some.owners).filter(|(_, owner)| !owner.kind.is_single()).map(|(account, _)| account.weight_ns()).collect();
         prop_assert!(weights.is_sorted_by(|a, b| a >= b), "{:?}", weights);
     }
 }
@@ -272,19 +276,19 @@ fn a_figure_has_the_weight_of_its_own_samples_and_old_logs_have_no_intervals() {
         Some(high - low)
     };
     let event = crate::component::index_of("rx_softirq").unwrap() as u32;
-    let mut own = sampled(1);
-    let of_whole = width(&own).unwrap();
+    let mut owners = sampled(1);
+    let of_whole = width(&owners).unwrap();
     // Each of its samples stands for four milliseconds.
     let figure = SampledFigure::Caused(0, event);
-    own.samples = Some(Samples::of(vec![(figure, 750_000_000 * 4)]));
-    let ratio = width(&own).unwrap() as f64 / of_whole as f64;
+    owners.samples = Some(Samples::of(vec![(figure, 750_000_000 * 4)]));
+    let ratio = width(&owners).unwrap() as f64 / of_whole as f64;
     assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
     let old = Owners {
         samples: None,
-        ..own.clone()
+        ..owners.clone()
     };
     assert_eq!(width(&old), None);
-    for (first, second) in [(&old, &own), (&own, &old)] {
+    for (first, second) in [(&old, &owners), (&owners, &old)] {
         let mut sum = first.clone();
         sum.add(second, &Columns::folded());
         assert_eq!(width(&sum), None);
@@ -352,7 +356,7 @@ fn the_largest_flows_of_each_owner_are_kept_in_a_sum_and_in_a_message() {
     let of_one = |sum: &Owners, owner| -> Vec<_> {
         let flows = sum.flows_of(owner);
         flows
-            .map(|own| (own.ends[0].port.unwrap_or(0), own.ns))
+            .map(|flow| (flow.ends[0].port.unwrap_or(0), flow.ns))
             .collect()
     };
     assert_eq!(of_one(&sum, 0), [(8, 8), (7, 7), (3, 6), (6, 6), (5, 5)]);
@@ -363,7 +367,11 @@ fn the_largest_flows_of_each_owner_are_kept_in_a_sum_and_in_a_message() {
         5,
         "of who has no line of its own none is kept"
     );
-    assert!(one.flows.iter().all(|own| own.owner == one.flows[0].owner));
+    assert!(
+        one.flows
+            .iter()
+            .all(|flow| flow.owner == one.flows[0].owner)
+    );
     let read = Owners::from_wire(sum.to_wire(), 1).unwrap();
     assert_eq!(read, sum);
     sum.flows[0].owner = 99;

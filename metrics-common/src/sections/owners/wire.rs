@@ -108,7 +108,7 @@ impl Owners {
                 .iter()
                 .all(|taken| taken.cause < owners && taken.payer < owners)
             && self.flows.len() <= MOST_ROWS
-            && self.flows.iter().all(|own| own.owner < owners)
+            && self.flows.iter().all(|flow| flow.owner < owners)
             && self.basis.len() <= rows as usize + 64
     }
 }

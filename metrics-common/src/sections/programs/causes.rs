@@ -76,12 +76,12 @@ impl Causes {
 
     /// Keeps the owners with the most time; the others are one.
     pub fn keep_largest(&mut self) {
-        self.owners.retain(|own| own.ns > 0);
+        self.owners.retain(|weight| weight.ns > 0);
         if self.owners.len() <= MOST_CAUSES {
             return;
         }
         // Single kinds are few.
-        let rank = |own: &Weight| (!own.owner.kind.is_single(), std::cmp::Reverse(own.ns));
+        let rank = |weight: &Weight| (!weight.owner.kind.is_single(), std::cmp::Reverse(weight.ns));
         sort_by_key(&mut self.owners, rank);
         let other = Owner::single(OwnerKind::Other);
         for rest in self.owners.split_off(MOST_CAUSES - 1) {
@@ -109,20 +109,20 @@ impl Causes {
 
     /// Divides the program's time: those with the most first, what is unknown last.
     pub(super) fn of_time(&self, total_ns: u64) -> Vec<Cause<'_>> {
-        let all: u128 = self.owners.iter().map(|own| u128::from(own.ns)).sum();
+        let all: u128 = self.owners.iter().map(|weight| u128::from(weight.ns)).sum();
         let is_unknown = |owner: &Owner| owner.kind == OwnerKind::Unknown;
-        let mut order: Vec<&Weight> = self.owners.iter().filter(|own| own.ns > 0).collect();
-        sort_by_key(&mut order, |own| {
-            (is_unknown(&own.owner), std::cmp::Reverse(own.ns))
+        let mut order: Vec<&Weight> = self.owners.iter().filter(|weight| weight.ns > 0).collect();
+        sort_by_key(&mut order, |weight| {
+            (is_unknown(&weight.owner), std::cmp::Reverse(weight.ns))
         });
         let mut left_ns = total_ns;
         let mut causes: Vec<Cause<'_>> = Vec::with_capacity(order.len());
-        for own in order {
+        for weight in order {
             // At most the total, whose part it is.
-            let ns = (u128::from(total_ns) * u128::from(own.ns) / all.max(1)) as u64;
+            let ns = (u128::from(total_ns) * u128::from(weight.ns) / all.max(1)) as u64;
             left_ns -= ns.min(left_ns);
             causes.push(Cause {
-                owner: &own.owner,
+                owner: &weight.owner,
                 ns,
                 interval_ns: None,
             });
@@ -182,9 +182,12 @@ mod tests {
         causes.add(&group(1), 300, Some(22));
         causes.add(&group(2), 100, Some(8));
         let found = causes.of_time(1_000_001);
-        let parts: Vec<_> = found.iter().map(|own| (own.owner.id, own.ns)).collect();
+        let parts: Vec<_> = found
+            .iter()
+            .map(|cause| (cause.owner.id, cause.ns))
+            .collect();
         assert_eq!(parts, [(1, 333_334), (2, 111_111), (0, 555_556)]);
-        assert_eq!(found.iter().map(|own| own.ns).sum::<u64>(), 1_000_001);
+        assert_eq!(found.iter().map(|cause| cause.ns).sum::<u64>(), 1_000_001);
         assert!(found[2].interval_ns.is_none() && found[0].interval_ns.is_some());
         // Of a time without any evidence, as of one that a log's rounding has moved.
         let nothing = Causes::default();
@@ -219,11 +222,18 @@ mod tests {
             sum.add_later(&later);
         }
         assert!(sum.is_bounded());
-        assert_eq!(sum.owners.iter().map(|own| own.ns).sum::<u64>(), 501_500);
+        assert_eq!(
+            sum.owners.iter().map(|weight| weight.ns).sum::<u64>(),
+            501_500
+        );
         let known = sum.owners.iter().filter_map(|weight| weight.sample_ns_ms);
         assert_eq!(known.sum::<u64>(), 1_001_000);
         let largest = sum.of_time(501_500);
-        assert!(largest.iter().any(|own| own.owner.id == 1_000));
-        assert!(largest.iter().any(|own| own.owner.kind == OwnerKind::Other));
+        assert!(largest.iter().any(|cause| cause.owner.id == 1_000));
+        assert!(
+            largest
+                .iter()
+                .any(|cause| cause.owner.kind == OwnerKind::Other)
+        );
     }
 }

@@ -107,12 +107,12 @@ mod tests {
             causes.add(&group, id * 10, Some(id * 10));
         }
         causes.add(&Owner::single(OwnerKind::Unknown), 50, None);
-        let own = Program {
+        let program = Program {
             cpu_ns: vec![100_000_000, 100_000_000],
             causes: Some(causes),
             ..Program::default()
         };
-        let text = owners_of(&own);
+        let text = owners_of(&program);
         assert!(text.starts_with("/<5> 25"), "{text}");
         assert!(text.contains(" ± ") && text.contains("others "), "{text}");
     }

@@ -177,8 +177,11 @@ impl Interfaces {
         *other = other.plus(&later.other);
         for more in &later.named {
             let has_room = named.len() < MOST_NAMES;
-            match named.iter_mut().find(|own| own.name == more.name) {
-                Some(own) => {
+            match named
+                .iter_mut()
+                .find(|interface| interface.name == more.name)
+            {
+                Some(interface) => {
                     let Interface {
                         name: _,
                         driver,
@@ -187,10 +190,10 @@ impl Interfaces {
                         tx_queues,
                         counts,
                     } = more;
-                    own.driver.clone_from(driver);
-                    own.is_hardware = *is_hardware;
-                    (own.rx_queues, own.tx_queues) = (*rx_queues, *tx_queues);
-                    own.counts = own.counts.plus(counts);
+                    interface.driver.clone_from(driver);
+                    interface.is_hardware = *is_hardware;
+                    (interface.rx_queues, interface.tx_queues) = (*rx_queues, *tx_queues);
+                    interface.counts = interface.counts.plus(counts);
                 }
                 None if has_room => named.push(more.clone()),
                 None => *other = other.plus(&more.counts),
@@ -233,12 +236,12 @@ impl InterfacesWire {
             names: interfaces
                 .named
                 .iter()
-                .map(|own| own.name.clone())
+                .map(|interface| interface.name.clone())
                 .collect(),
             drivers: interfaces
                 .named
                 .iter()
-                .map(|own| own.driver.clone())
+                .map(|interface| interface.driver.clone())
                 .collect(),
             table: packed::pack(rows.iter().map(|row| Some(row.as_slice()))),
         }

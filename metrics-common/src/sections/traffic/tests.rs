@@ -54,11 +54,11 @@ fn an_interface_that_comes_back_adds_to_its_name() {
     let named = sum.interfaces.unwrap().named;
     let shown: Vec<_> = named
         .iter()
-        .map(|own| {
+        .map(|interface| {
             (
-                own.name.as_str(),
-                own.driver.as_str(),
-                own.counts.rx_packets,
+                interface.name.as_str(),
+                interface.driver.as_str(),
+                interface.counts.rx_packets,
             )
         })
         .collect();
