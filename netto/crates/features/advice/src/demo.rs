@@ -10,17 +10,19 @@ pub(crate) fn generator() -> Generator {
             return;
         }
         let traffic = sections.traffic.as_ref();
-        let interfaces = traffic.and_then(|own| own.interfaces.as_ref());
-        let interfaces = interfaces.into_iter().flat_map(|own| &own.named);
-        let interfaces = interfaces.filter(|own| own.driver != LOOPBACK);
+        let interfaces = traffic.and_then(|traffic| traffic.interfaces.as_ref());
+        let interfaces = interfaces
+            .into_iter()
+            .flat_map(|interfaces| &interfaces.named);
+        let interfaces = interfaces.filter(|interface| interface.driver != LOOPBACK);
         sections.advice = Some(Setup {
             interfaces: interfaces
-                .map(|own| InterfaceSetup {
-                    name: own.name.clone(),
-                    rx_queues: own.rx_queues,
+                .map(|interface| InterfaceSetup {
+                    name: interface.name.clone(),
+                    rx_queues: interface.rx_queues,
                     rps_cpus: Vec::new(),
-                    interrupts: if own.is_hardware {
-                        (0..own.rx_queues)
+                    interrupts: if interface.is_hardware {
+                        (0..interface.rx_queues)
                             .map(|queue| (64 + queue, vec![queue]))
                             .collect()
                     } else {

@@ -114,7 +114,7 @@ fn interface(roots: &Roots, path: &Path, offloads: Option<&Offloads>) -> Option<
         })?;
         Some((interrupt, list))
     });
-    let tells = |offload| offloads.and_then(|own| own.of(name, offload));
+    let tells = |offload| offloads.and_then(|offloads| offloads.of(name, offload));
     Some(InterfaceSetup {
         name: name.to_owned(),
         rx_queues: queues.len() as u32,
@@ -168,7 +168,11 @@ mod tests {
         let device = dir.path().join("sys/class/net/eth0/device");
         std::os::unix::fs::symlink(dir.path().join("sys/devices/eth0"), device).unwrap();
         let setup = read(&roots);
-        let names: Vec<&str> = setup.interfaces.iter().map(|own| &*own.name).collect();
+        let names: Vec<&str> = setup
+            .interfaces
+            .iter()
+            .map(|interface| &*interface.name)
+            .collect();
         assert_eq!(names, ["busy", "eth0"]);
         let eth0 = &setup.interfaces[1];
         assert_eq!((eth0.rx_queues, &*eth0.rps_cpus), (2, &[1, 2, 32][..]));

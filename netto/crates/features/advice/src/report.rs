@@ -28,10 +28,10 @@ struct Span {
 
 impl Summarizer for Span {
     fn add(&mut self, snapshot: &Snapshot) {
-        let own = looked_at(snapshot);
+        let reduced = looked_at(snapshot);
         match &mut self.sum {
-            Some(sum) => sum.add(&own),
-            None => self.sum = Some(own),
+            Some(sum) => sum.add(&reduced),
+            None => self.sum = Some(reduced),
         }
     }
 
@@ -50,23 +50,26 @@ impl Summarizer for Span {
 fn text(all: &[Advice]) -> String {
     let mut text = String::new();
     let shown = &all[..SHOWN.min(all.len())];
-    for own in shown {
-        let gain = own
+    for advice in shown {
+        let gain = advice
             .gain_cpus
             .map(|gain| format!(" (at most {} CPUs)", cpus(gain)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{}{}: {}",
-            own.name,
+            advice.name,
             gain.unwrap_or_default(),
-            plain(&own.evidence)
+            plain(&advice.evidence)
         );
-        for command in own.commands.iter().take(COMMANDS) {
+        for command in advice.commands.iter().take(COMMANDS) {
             let _ = writeln!(text, "  try  {}", plain(command));
         }
     }
-    let others: Vec<&str> = all[shown.len()..].iter().map(|own| own.rule).collect();
+    let others: Vec<&str> = all[shown.len()..]
+        .iter()
+        .map(|advice| advice.rule)
+        .collect();
     if !others.is_empty() {
         let _ = writeln!(text, "also {}: see --format json", others.join(", "));
     }
@@ -85,19 +88,23 @@ mod tests {
 
     fn summary(snapshots: &[Snapshot]) -> Option<Summary> {
         let mut sum = summarizer();
-        snapshots.iter().for_each(|own| sum.add(own));
+        snapshots.iter().for_each(|snapshot| sum.add(snapshot));
         sum.finish(None)
     }
 
     #[test]
     fn a_report_says_what_holds_for_its_span_with_commands_and_gain() {
-        let own = summary(&[fixture::fires("spinning")]).unwrap();
-        let lines: Vec<&str> = own.text.lines().collect();
+        let report = summary(&[fixture::fires("spinning")]).unwrap();
+        let lines: Vec<&str> = report.text.lines().collect();
         assert_eq!(lines[..2], ["", "advice (docs/ADVICE.md)"]);
         let begin = "CPUs poll and find nothing (at most 0.90 CPUs): it takes ";
-        assert!(lines[2].starts_with(begin), "{}", own.text);
+        assert!(lines[2].starts_with(begin), "{}", report.text);
         assert!(lines[3].starts_with("  try  sysctl -w net.core.busy_poll=0"));
-        assert!(own.json.contains("\"gain_cpus\": 0.9"), "{}", own.json);
+        assert!(
+            report.json.contains("\"gain_cpus\": 0.9"),
+            "{}",
+            report.json
+        );
     }
 
     #[test]
@@ -105,8 +112,8 @@ mod tests {
         let (calm, spinning) = (fixture::calm(), fixture::fires("spinning"));
         let rare: Vec<Snapshot> = (0..30).map(|_| calm.clone()).chain([spinning]).collect();
         for of in [&rare[..], &[calm]] {
-            let own = summary(of).unwrap();
-            assert_eq!((&*own.text, &*own.json), ("", "[]"));
+            let report = summary(of).unwrap();
+            assert_eq!((&*report.text, &*report.json), ("", "[]"));
         }
         assert_eq!(summary(&[]), None);
         let mut sum = summarizer();

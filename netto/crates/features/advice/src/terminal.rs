@@ -75,14 +75,19 @@ fn text<'a>(
     unjudged: &[Unjudged],
 ) -> String {
     let mut text = String::new();
-    for (own, held_unix_ns) in said {
+    for (advice, held_unix_ns) in said {
         let silent = silent_words(sum.time_unix_ns, held_unix_ns);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "\n{}{silent}\n  {}", own.name, own.evidence);
-        for command in &own.commands {
+        let _ = writeln!(text, "\n{}{silent}\n  {}", advice.name, advice.evidence);
+        for command in &advice.commands {
             let _ = writeln!(text, "  try   {command}");
         }
-        let _ = writeln!(text, "  gain  {}\n  see   {}", own.gain_words(), own.link);
+        let _ = writeln!(
+            text,
+            "  gain  {}\n  see   {}",
+            advice.gain_words(),
+            advice.link
+        );
     }
     if text.is_empty() {
         let seconds = sum.interval_ns as f64 / 1e9;

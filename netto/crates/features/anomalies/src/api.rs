@@ -44,9 +44,9 @@ impl View {
     pub(crate) fn of(detector: &Detector, last_ns: Option<u64>) -> Self {
         let now_unix_ns = detector.now_unix_ns();
         let kept = detector.kept().rev();
-        let wanted = kept.filter(|own| {
-            let ended_ns = now_unix_ns.saturating_sub(own.last_unix_ns);
-            own.is_open || last_ns.is_none_or(|last_ns| ended_ns <= last_ns)
+        let wanted = kept.filter(|anomaly| {
+            let ended_ns = now_unix_ns.saturating_sub(anomaly.last_unix_ns);
+            anomaly.is_open || last_ns.is_none_or(|last_ns| ended_ns <= last_ns)
         });
         let (watched, judged) = detector.judged();
         View {
@@ -56,7 +56,7 @@ impl View {
             unjudged: detector.unjudged().collect(),
             begun: detector.begun().iter().sum(),
             changes: detector.changes(),
-            anomalies: wanted.map(|own| own.described()).collect(),
+            anomalies: wanted.map(|anomaly| anomaly.described()).collect(),
         }
     }
 }
@@ -75,7 +75,7 @@ struct Line {
 
 /// A line if something has changed, or one is due. The first has all that are open.
 fn news(states: &[&dyn Any], listened: &Listened) -> Option<News> {
-    let Judged(judged) = states.iter().find_map(|own| own.downcast_ref())?;
+    let Judged(judged) = states.iter().find_map(|state| state.downcast_ref())?;
     let until = judged.changes();
     // What the judge forgot, as a recording that goes back, is new again.
     let seen = if until < listened.until {
@@ -86,12 +86,12 @@ fn news(states: &[&dyn Any], listened: &Listened) -> Option<News> {
     if until == listened.until && !listened.is_due {
         return None;
     }
-    let is_new = |own: &&Anomaly| own.changed > seen && (seen > 0 || own.is_open);
-    let open = judged.kept().filter(|own| own.is_open);
+    let is_new = |anomaly: &&Anomaly| anomaly.changed > seen && (seen > 0 || anomaly.is_open);
+    let open = judged.kept().filter(|anomaly| anomaly.is_open);
     let line = Line {
         now_unix_seconds: judged.now_unix_ns() as f64 / 1e9,
         same_seconds: listened.quiet_ns as f64 / 1e9,
-        open: open.map(|own| own.id).collect(),
+        open: open.map(|anomaly| anomaly.id).collect(),
         changed: judged
             .kept()
             .filter(is_new)
@@ -103,8 +103,8 @@ fn news(states: &[&dyn Any], listened: &Listened) -> Option<News> {
 }
 
 fn answer(selection: &Selection, states: &[&dyn Any], _: &Info) -> Result<Vec<u8>, Refusal> {
-    let own = states.iter().find_map(|own| own.downcast_ref());
-    let Some(Judged(judged)) = own else {
+    let state = states.iter().find_map(|state| state.downcast_ref());
+    let Some(Judged(judged)) = state else {
         return Err(Refusal::Failed("nothing is judged here".to_owned()));
     };
     let last_ns = selection.has_last.then_some(selection.last_ns);
@@ -193,7 +193,7 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .map(|own| own["id"].as_u64())
+            .map(|anomaly| anomaly["id"].as_u64())
             .collect();
         assert_eq!(
             (ids, &both["open"]),

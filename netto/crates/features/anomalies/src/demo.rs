@@ -34,8 +34,8 @@ pub(crate) fn generator() -> Generator {
 fn trouble(traffic: &mut Traffic, interval_ns: u64) {
     let sent = traffic.protocol(ProtocolCount::TcpSegmentsOut);
     let mut add = |count: ProtocolCount, more: u64| {
-        if let Some(Some(own)) = traffic.protocols.get_mut(count as usize) {
-            *own += more;
+        if let Some(Some(sum)) = traffic.protocols.get_mut(count as usize) {
+            *sum += more;
         }
     };
     add(ProtocolCount::TcpRetransmits, sent.unwrap_or(0) / ONE_IN);

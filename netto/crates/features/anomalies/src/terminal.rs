@@ -65,11 +65,11 @@ fn text(detector: &Detector, zone: &TimeZone) -> String {
     }
     text.push('\n');
     let newest = detector.kept().rev();
-    for own in newest.take(SHOWN) {
-        let described = own.described();
-        let begin = times::shown(own.begin_unix_ns, zone);
+    for anomaly in newest.take(SHOWN) {
+        let described = anomaly.described();
+        let begin = times::shown(anomaly.begin_unix_ns, zone);
         let (name, evidence) = (described.name, &described.evidence);
-        let _ = writeln!(text, "\n{begin}  {}  {name}", state(own));
+        let _ = writeln!(text, "\n{begin}  {}  {name}", state(anomaly));
         let _ = writeln!(text, "  {evidence}");
         let moved = described.moved.iter().map(|moved| {
             let sign = match moved.direction {
@@ -94,9 +94,9 @@ fn text(detector: &Detector, zone: &TimeZone) -> String {
 }
 
 /// Whether it lasts, and for how long.
-fn state(own: &Anomaly) -> String {
-    let seconds = own.length_ns() as f64 / 1e9;
-    let state = match (own.is_open, own.is_usual_now) {
+fn state(anomaly: &Anomaly) -> String {
+    let seconds = anomaly.length_ns() as f64 / 1e9;
+    let state = match (anomaly.is_open, anomaly.is_usual_now) {
         (true, _) => "open, ",
         (false, true) => "usual now, after ",
         (false, false) => "",

@@ -51,13 +51,15 @@ fn events_or_their_parts(inputs: &Inputs<'_>, out: &mut dyn Samples) {
         let network = if is_network { "true" } else { "false" };
         let of_event = |part: &ComponentInfo| part.parent.as_ref() == Some(&event.slug);
         let parts: Vec<_> = rows(inputs, PARTS)
-            .filter(|(own, _)| of_event(own))
+            .filter(|(part, _)| of_event(part))
             .collect();
-        let is_split = parts.iter().any(|(own, _)| own.kind == KindName::Remainder);
+        let is_split = parts
+            .iter()
+            .any(|(part, _)| part.kind == KindName::Remainder);
         let shown = if is_split {
             parts
                 .iter()
-                .map(|(own, row)| (own.slug.as_str(), *row))
+                .map(|(part, row)| (part.slug.as_str(), *row))
                 .collect()
         } else {
             vec![("", row)]

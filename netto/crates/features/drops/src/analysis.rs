@@ -166,10 +166,11 @@ impl Growth {
             };
             let grown = packets - *shown;
             *shown = *packets;
-            let is_same =
-                |own: &&mut DropPlace| own.function == place.function && own.reason == place.reason;
+            let is_same = |known: &&mut DropPlace| {
+                known.function == place.function && known.reason == place.reason
+            };
             match drops.places.iter_mut().find(is_same) {
-                Some(own) => own.packets += grown,
+                Some(known) => known.packets += grown,
                 None => drops.places.push(DropPlace {
                     packets: grown,
                     ..place.clone()
@@ -314,7 +315,7 @@ mod tests {
             let shown: Vec<_> = drops
                 .places
                 .iter()
-                .map(|own| (own.function.clone(), own.packets))
+                .map(|place| (place.function.clone(), place.packets))
                 .collect();
             (shown, drops.other_packets, drops.cpus, runs)
         };
@@ -401,8 +402,8 @@ mod tests {
 
         fn packets_of(&self, place: u64) -> u64 {
             let name = place.to_string();
-            let own = self.all.places.iter().find(|own| own.function == name);
-            own.map_or(0, |own| own.packets)
+            let found = self.all.places.iter().find(|place| place.function == name);
+            found.map_or(0, |place| place.packets)
         }
     }
 
@@ -438,9 +439,11 @@ mod tests {
         }
         assert_eq!(user.packets_of(100), 4000);
         let newest = 1000 + 9 * SLOTS as u64;
-        let known: u64 = (newest..newest + 8).map(|it| user.packets_of(it)).sum();
+        let known: u64 = (newest..newest + 8)
+            .map(|place| user.packets_of(place))
+            .sum();
         assert!(known > 8 * 300, "{known} of {} are known", 8 * 400);
-        let shown: u64 = user.all.places.iter().map(|own| own.packets).sum();
+        let shown: u64 = user.all.places.iter().map(|place| place.packets).sum();
         assert_eq!(shown + user.all.other_packets, dropped);
     }
 

@@ -94,26 +94,26 @@ struct PrefixView<'a> {
 }
 
 impl<'a> ConversationView<'a> {
-    fn of(flows: &'a Flows, own: &'a Conversation) -> Self {
+    fn of(flows: &'a Flows, conversation: &'a Conversation) -> Self {
         ConversationView {
-            interface: &own.interface,
-            vlans: &own.vlans,
-            protocol: own.protocol,
-            protocol_name: protocol_name(own.protocol),
-            service: own.service(),
-            ends: own.ends.map(|end| EndView {
+            interface: &conversation.interface,
+            vlans: &conversation.vlans,
+            protocol: conversation.protocol,
+            protocol_name: protocol_name(conversation.protocol),
+            service: conversation.service(),
+            ends: conversation.ends.map(|end| EndView {
                 own: end,
                 name: flows.name_of(end.address),
             }),
-            sent: own.sent,
-            received: own.received,
-            sampled_packets: own.sampled_packets,
-            margin_ratio: own.margin_ratio(),
-            cpu_ns: own.cpu_ns,
-            sampled_cpu_ns: own.sampled.received_ns,
-            cpu_margin_ns: flows.cpu_margin_ns(own),
-            sent_cpu_ns: own.sampled.sent_ns,
-            sent_cpu_margin_ns: flows.sent_margin_ns(own),
+            sent: conversation.sent,
+            received: conversation.received,
+            sampled_packets: conversation.sampled_packets,
+            margin_ratio: conversation.margin_ratio(),
+            cpu_ns: conversation.cpu_ns,
+            sampled_cpu_ns: conversation.sampled.received_ns,
+            cpu_margin_ns: flows.cpu_margin_ns(conversation),
+            sent_cpu_ns: conversation.sampled.sent_ns,
+            sent_cpu_margin_ns: flows.sent_margin_ns(conversation),
         }
     }
 }
@@ -172,14 +172,14 @@ fn view(flows: &Flows, of: Of) -> AnswerView<'_> {
         conversations: flows
             .conversations
             .iter()
-            .map(|own| ConversationView::of(flows, own))
+            .map(|conversation| ConversationView::of(flows, conversation))
             .collect(),
         prefixes: flows
             .prefixes
             .iter()
-            .map(|own| PrefixView {
-                own,
-                protocol_name: protocol_name(own.protocol),
+            .map(|prefix| PrefixView {
+                own: prefix,
+                protocol_name: protocol_name(prefix.protocol),
             })
             .collect(),
         other: flows.other,
@@ -197,42 +197,42 @@ fn csv(flows: Option<&Flows>) -> String {
         return text;
     };
     let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-    for own in &flows.conversations {
-        let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
-        let [first, second] = own.ends;
+    for conversation in &flows.conversations {
+        let vlans: Vec<String> = conversation.vlans.iter().map(u16::to_string).collect();
+        let [first, second] = conversation.ends;
         let [from, to] = [first.port, second.port].map(|port| number(port.map(u64::from)));
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{},{},{},{},{from},{},{to},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(&own.interface),
+            quoted(&conversation.interface),
             vlans.join("."),
-            own.protocol,
+            conversation.protocol,
             first.address,
             second.address,
-            own.service().unwrap_or_default(),
-            own.sent.packets,
-            own.sent.bytes,
-            own.received.packets,
-            own.received.bytes,
-            own.sampled_packets,
-            number(own.cpu_ns),
-            number(own.sampled.received_ns),
-            number(flows.cpu_margin_ns(own)),
-            number(own.sampled.sent_ns),
-            number(flows.sent_margin_ns(own)),
+            conversation.service().unwrap_or_default(),
+            conversation.sent.packets,
+            conversation.sent.bytes,
+            conversation.received.packets,
+            conversation.received.bytes,
+            conversation.sampled_packets,
+            number(conversation.cpu_ns),
+            number(conversation.sampled.received_ns),
+            number(flows.cpu_margin_ns(conversation)),
+            number(conversation.sampled.sent_ns),
+            number(flows.sent_margin_ns(conversation)),
         );
     }
-    for own in &flows.prefixes {
-        let Amount { packets, bytes } = own.amount;
+    for prefix in &flows.prefixes {
+        let Amount { packets, bytes } = prefix.amount;
         let _ = writeln!(
             text,
             "{},,{},{},,{},,,{packets},{bytes},,,,{},,,,",
-            quoted(&own.interface),
-            own.protocol,
-            own.source,
-            own.destination,
-            number(own.cpu_ns),
+            quoted(&prefix.interface),
+            prefix.protocol,
+            prefix.source,
+            prefix.destination,
+            number(prefix.cpu_ns),
         );
     }
     let Amount { packets, bytes } = flows.other;
@@ -339,7 +339,7 @@ mod tests {
         let answer = |query| serde_json::from_slice::<Value>(&asked(query)).unwrap();
         let ports = |answer: &Value| -> Vec<u64> {
             let all = answer["conversations"].as_array().unwrap().iter();
-            all.map(|own| own["ends"][0]["port"].as_u64().unwrap())
+            all.map(|conversation| conversation["ends"][0]["port"].as_u64().unwrap())
                 .collect()
         };
         let by_bytes = answer("");

@@ -132,12 +132,12 @@ fn read_from(
         let frame_bytes = u64::from(packet.orig_len);
         let totals = &mut capture.totals;
         match parser::parse(&packet.data, packet.orig_len, headers) {
-            Frame::Packet(mut own) => {
-                fragments.join(&mut own);
-                let counts = own.counts(at_ns);
+            Frame::Packet(mut parsed) => {
+                fragments.join(&mut parsed);
+                let counts = parsed.counts(at_ns);
                 totals.packets += 1;
                 totals.bytes += counts.bytes;
-                table.take(own.key(), counts);
+                table.take(parsed.key(), counts);
             }
             Frame::Other => {
                 totals.other_packets += 1;

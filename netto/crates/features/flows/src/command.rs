@@ -121,7 +121,10 @@ impl FlowsArgs {
         records: &Records,
         names: Option<Names>,
     ) -> anyhow::Result<()> {
-        let flows = records.listed.iter().map(|own| (own.key, own.counts));
+        let flows = records
+            .listed
+            .iter()
+            .map(|record| (record.key, record.counts));
         let conversations = conversations::of(flows, self.sort);
         if let Some(mut names) = names {
             let shown = if self.json { MOST_NAMES } else { self.top };
@@ -140,7 +143,10 @@ impl FlowsArgs {
 /// The addresses of so many conversations, the largest first, as far as names are kept.
 fn addresses(conversations: &[Conversation], most: usize) -> Vec<IpAddr> {
     let mut seen = HashSet::new();
-    let ends = conversations.iter().take(most).flat_map(|own| own.ends);
+    let ends = conversations
+        .iter()
+        .take(most)
+        .flat_map(|conversation| conversation.ends);
     let addresses = ends.map(|(address, _)| address);
     addresses
         .filter(|address| seen.insert(*address))

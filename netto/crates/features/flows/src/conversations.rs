@@ -63,11 +63,11 @@ impl Amount {
 impl Conversation {
     /// Both directions.
     pub(crate) fn amount(&self, sort: Sort) -> u64 {
-        let own = |amount: &Amount| match sort {
+        let size = |amount: &Amount| match sort {
             Sort::Bytes => amount.bytes,
             Sort::Packets => amount.packets,
         };
-        self.amounts.iter().map(own).sum()
+        self.amounts.iter().map(size).sum()
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn of(flows: impl Iterator<Item = (Key, Counts)>, sort: Sort) -> Vec<
         sum.seen[usize::from(is_swapped)][direction].add(&counts);
     }
     let mut all: Vec<Conversation> = sums.into_iter().map(conversation).collect();
-    all.sort_by_key(|own| (Reverse(own.amount(sort)), own.ends));
+    all.sort_by_key(|conversation| (Reverse(conversation.amount(sort)), conversation.ends));
     all
 }
 
@@ -135,7 +135,7 @@ mod tests {
             &ipv4(0, 0, 17, &with_ports(ports, 8, &payload)),
         );
         if is_answer {
-            let [from, to] = V4.map(|own| own.octets());
+            let [from, to] = V4.map(|address| address.octets());
             frame[26..30].copy_from_slice(&to);
             frame[30..34].copy_from_slice(&from);
         }
@@ -154,7 +154,7 @@ mod tests {
             let all = of(flows.into_iter(), Sort::Bytes);
             assert_eq!(all.len(), 1);
             assert_eq!(all[0].ends, ends);
-            let bytes = all[0].amounts.map(|own| own.bytes);
+            let bytes = all[0].amounts.map(|amount| amount.bytes);
             assert_eq!(
                 bytes,
                 if answered_ns == 9 {

@@ -32,9 +32,12 @@ const TALKERS: [Talker; 6] = [
 pub(crate) fn generator() -> Generator {
     Box::new(|_, sections| {
         let interfaces = sections.traffic.as_ref();
-        let interfaces = interfaces.and_then(|own| own.interfaces.as_ref());
-        let interface =
-            interfaces.and_then(|all| all.named.iter().find(|own| own.name == INTERFACE));
+        let interfaces = interfaces.and_then(|traffic| traffic.interfaces.as_ref());
+        let interface = interfaces.and_then(|all| {
+            all.named
+                .iter()
+                .find(|interface| interface.name == INTERFACE)
+        });
         let Some(interface) = interface else {
             return;
         };
@@ -43,24 +46,27 @@ pub(crate) fn generator() -> Generator {
         let times_ns = ["rx_softirq", "tx_syscall"].map(time);
         let flows = flows(&interface.counts, times_ns);
         if let Some(owners) = &mut sections.owners {
-            own(owners, &flows);
+            add_flows(owners, &flows);
         }
         sections.flows = Some(flows);
     })
 }
 
 /// Gives each conversation to one of the largest owners.
-fn own(owners: &mut Owners, flows: &Flows) {
+fn add_flows(owners: &mut Owners, flows: &Flows) {
     let totals_ns = owners.totals_ns();
     let has_name = |at: &usize| owners.owners[*at].kind == OwnerKind::Cgroup;
     let mut places: Vec<usize> = (0..totals_ns.len()).filter(has_name).collect();
     places.sort_by_key(|at| Reverse(totals_ns[*at]));
-    for (place, own) in places.into_iter().zip(&flows.conversations) {
+    for (place, conversation) in places.into_iter().zip(&flows.conversations) {
         owners.add_flow(OwnerFlow {
             owner: place as u32,
-            protocol: own.protocol,
-            ends: own.ends,
-            ns: own.all_cpu_ns().unwrap_or(0).min(totals_ns[place] / 2),
+            protocol: conversation.protocol,
+            ends: conversation.ends,
+            ns: conversation
+                .all_cpu_ns()
+                .unwrap_or(0)
+                .min(totals_ns[place] / 2),
         });
     }
 }
@@ -127,14 +133,14 @@ fn flows(counts: &InterfaceCounts, [rx_softirq_ns, sends_ns]: [Option<u64>; 2]) 
         },
         ..Flows::default()
     };
-    for own in &flows.conversations {
-        let amount = own.amount();
+    for conversation in &flows.conversations {
+        let amount = conversation.amount();
         flows.other.packets -= amount.packets;
         flows.other.bytes -= amount.bytes;
         flows.other_cpu_ns = flows
             .other_cpu_ns
-            .zip(own.cpu_ns)
-            .map(|(all, own)| all - own);
+            .zip(conversation.cpu_ns)
+            .map(|(all, ns)| all - ns);
     }
     flows
 }

@@ -180,13 +180,13 @@ impl Key {
             .into_iter()
             .zip(bits)
         {
-            let mut own = address([self.0[at], self.0[at + 1]]).octets();
+            let mut octets = address([self.0[at], self.0[at + 1]]).octets();
             if self.version() == 4 {
-                own[12 + usize::from(bits / 8)..].fill(0);
+                octets[12 + usize::from(bits / 8)..].fill(0);
             } else {
-                own[usize::from(bits / 8)..].fill(0);
+                octets[usize::from(bits / 8)..].fill(0);
             }
-            let (words, _) = own.as_chunks::<8>();
+            let (words, _) = octets.as_chunks::<8>();
             self.0[at] = u64::from_ne_bytes(words[0]);
             self.0[at + 1] = u64::from_ne_bytes(words[1]);
         }
@@ -235,7 +235,12 @@ impl Counts {
     pub(crate) fn classes(bytes: &[u8]) -> Option<u64> {
         let words: [u64; abi::FLOW_PREFIX_END] = words(bytes)?;
         let classes = &words[abi::FLOW_PREFIX_CLASSES..];
-        Some(classes.iter().map(|own| u64::from(own.count_ones())).sum())
+        Some(
+            classes
+                .iter()
+                .map(|class| u64::from(class.count_ones()))
+                .sum(),
+        )
     }
 
     /// Adds later packets of the same flow.
@@ -246,11 +251,11 @@ impl Counts {
         self.last_ns = self.last_ns.max(more.last_ns);
         self.tcp_flags |= more.tcp_flags;
         self.dscps |= more.dscps;
-        for (own, more) in self.ttls.iter_mut().zip(more.ttls) {
-            *own |= more;
+        for (ttl, more) in self.ttls.iter_mut().zip(more.ttls) {
+            *ttl |= more;
         }
         let both = self.cpu_ns.zip(more.cpu_ns);
-        self.cpu_ns = both.map(|(own, more)| own + more);
+        self.cpu_ns = both.map(|(ns, more)| ns + more);
     }
 
     /// The least and the greatest time to live.

@@ -164,20 +164,20 @@ fn times(cpus: &[u32], sections: &Sections, shown: Option<Vec<FlowTime>>) -> Tim
             ..Times::default()
         };
     };
-    let of_flow = |own: FlowTime| {
-        let direction = rows.iter().position(|row| *row == Some(own.event))?;
+    let of_flow = |time: FlowTime| {
+        let direction = rows.iter().position(|row| *row == Some(time.event))?;
         Some(Shown {
-            cpu: own.cpu,
+            cpu: time.cpu,
             direction: directions[direction],
-            flow: own.flow,
-            ns: own.ns,
-            sample_ms: own.sample_ms,
+            flow: time.flow,
+            ns: time.ns,
+            sample_ms: time.sample_ms,
         })
     };
     let shown: Vec<Shown> = shown.into_iter().filter_map(of_flow).collect();
     let evidence = |at: usize| {
         let mut all = sections.owners.as_ref()?.basis.iter();
-        let basis = all.find(|own| Some(own.component as usize) == rows[at])?;
+        let basis = all.find(|basis| Some(basis.component as usize) == rows[at])?;
         Some(Evidence {
             ns: basis.total_ns(),
             sample_ns_ms: basis.cause_ns_ms,
@@ -213,7 +213,10 @@ impl Instrument for FlowCounter {
         let name_of = |index| self.interfaces.name_of(index);
         let mut flows = talkers::section(&drained, &totals, &times, &charged, name_of);
         if let Some(names) = &mut self.names {
-            let ends = flows.conversations.iter().flat_map(|own| own.ends);
+            let ends = flows
+                .conversations
+                .iter()
+                .flat_map(|conversation| conversation.ends);
             let known = names.known(ends.map(|end| end.address));
             let known = known.into_iter();
             flows.names = known

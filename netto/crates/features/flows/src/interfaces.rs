@@ -61,33 +61,37 @@ impl Interfaces {
     /// Detaches from those that are gone, and attaches to those that are there again, or that others
     /// have taken a program from.
     pub(crate) fn follow(&mut self, collector: &mut Collector, now_ns: u64) {
-        for own in &mut self.all {
-            let now = ethernet_index(&own.name, &self.roots.sys_root);
-            if own.index.is_some() && now.as_ref().ok() == own.index.as_ref() {
-                let is_in_place = own.index.is_some_and(|index| collector.is_in_place(index));
-                let displacement = &mut own.displacement;
-                displacement.follow(is_in_place, now_ns, NAME, &own.name);
+        for watched in &mut self.all {
+            let now = ethernet_index(&watched.name, &self.roots.sys_root);
+            if watched.index.is_some() && now.as_ref().ok() == watched.index.as_ref() {
+                let is_in_place = watched
+                    .index
+                    .is_some_and(|index| collector.is_in_place(index));
+                let displacement = &mut watched.displacement;
+                displacement.follow(is_in_place, now_ns, NAME, &watched.name);
                 if is_in_place {
                     continue;
                 }
             }
-            if let Some(before) = own.index.take() {
+            if let Some(before) = watched.index.take() {
                 collector.detach_from(before);
-                own.former = Some(before);
+                watched.former = Some(before);
             }
             match now {
-                Ok(_) if !own.displacement.may_attach(now_ns) => {}
+                Ok(_) if !watched.displacement.may_attach(now_ns) => {}
                 Ok(index) => {
-                    if let Err(error) = own.attach(index, self.at, collector) {
-                        own.notes =
-                            vec![format!("flows of {} are not counted: {error:#}", own.name)];
+                    if let Err(error) = watched.attach(index, self.at, collector) {
+                        watched.notes = vec![format!(
+                            "flows of {} are not counted: {error:#}",
+                            watched.name
+                        )];
                     }
                 }
                 Err(error) => {
-                    let name = &own.name;
+                    let name = &watched.name;
                     let note =
                         format!("flows of {name} are not counted until it is back: {error:#}");
-                    own.notes = vec![note];
+                    watched.notes = vec![note];
                 }
             }
         }
@@ -95,21 +99,26 @@ impl Interfaces {
 
     /// The name of an interface, also of one that has just gone.
     pub(crate) fn name_of(&self, index: u32) -> String {
-        let is_its = |own: &&Watched| [own.index, own.former].contains(&Some(index));
-        let own = self.all.iter().find(is_its);
-        own.map(|own| own.name.clone()).unwrap_or_default()
+        let is_its = |watched: &&Watched| [watched.index, watched.former].contains(&Some(index));
+        let watched = self.all.iter().find(is_its);
+        watched
+            .map(|watched| watched.name.clone())
+            .unwrap_or_default()
     }
 
     /// What the user has to know of them.
     pub(crate) fn notes(&self) -> Option<String> {
-        let notes = self.all.iter().flat_map(|own| own.notes.iter().cloned());
+        let notes = self
+            .all
+            .iter()
+            .flat_map(|watched| watched.notes.iter().cloned());
         note(notes)
     }
 
     /// What the user has to know of those that others take programs from.
     pub(crate) fn displaced(&self) -> Option<String> {
         let all = self.all.iter();
-        note(all.filter_map(|own| own.displacement.note(&own.name)))
+        note(all.filter_map(|watched| watched.displacement.note(&watched.name)))
     }
 }
 

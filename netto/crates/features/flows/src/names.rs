@@ -92,7 +92,10 @@ impl Names {
         let mut addresses = addresses.into_iter().peekable();
         loop {
             let now = Instant::now();
-            while addresses.next_if(|own| self.ask(*own, now)).is_some() {}
+            while addresses
+                .next_if(|address| self.ask(*address, now))
+                .is_some()
+            {}
             if addresses.peek().is_none() && self.asked.is_empty() {
                 return;
             }
@@ -269,9 +272,9 @@ mod tests {
         cache.insert(address(1), named(address(1)), now);
         cache.insert(address(2), None, now);
         let second = Duration::from_secs(1);
-        for own in [address(1), address(2)] {
-            assert!(cache.is_fresh(own, now + FRESH - second));
-            assert!(!cache.is_fresh(own, now + FRESH));
+        for address in [address(1), address(2)] {
+            assert!(cache.is_fresh(address, now + FRESH - second));
+            assert!(!cache.is_fresh(address, now + FRESH));
         }
         assert!(cache.name(address(1), now + SHOWN - second).is_some());
         assert!(cache.name(address(1), now + SHOWN).is_none());

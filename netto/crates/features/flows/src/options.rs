@@ -19,8 +19,8 @@ const ACTIVE_SECONDS: u64 = 60;
 pub(crate) const OPTIONS: Options = Options {
     arguments: FlowsOptions::augment_args,
     read: |matches, options| {
-        let own = FlowsOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        Ok(match own.request() {
+        let given = FlowsOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match given.request() {
             Some(request) => options.with(crate::NAME, request),
             None => options,
         })

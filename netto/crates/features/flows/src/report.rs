@@ -111,7 +111,7 @@ struct Flow<'a> {
 
 impl Measured {
     fn interface(&self, index: u32) -> Option<&str> {
-        let found = self.interfaces.iter().find(|(own, _)| *own == index);
+        let found = self.interfaces.iter().find(|(known, _)| *known == index);
         found.map(|(_, name)| name.as_str())
     }
 
@@ -181,7 +181,7 @@ impl Measured {
             destination_name: name(key.destination()),
             source_port: ports.map(|[source, _]| source),
             destination_port: ports.map(|[_, destination]| destination),
-            r#type: message.map(|[own, _]| own),
+            r#type: message.map(|[kind, _]| kind),
             code: message.map(|[_, code]| code),
             packets: counts.packets,
             bytes: counts.bytes,
@@ -241,7 +241,7 @@ impl Measured {
             not_listed: records.left_out,
             notes: self.all_notes(records),
             prefixes: self.prefixes(records).collect(),
-            flows: listed.into_iter().map(|own| self.flow(own)).collect(),
+            flows: listed.into_iter().map(|record| self.flow(record)).collect(),
         })
     }
 
@@ -285,23 +285,23 @@ impl Measured {
             );
         }
         text.push('\n');
-        for own in conversations.iter().take(lines) {
-            let name = protocol_text(own.protocol);
-            let interface = match self.interface(own.interface) {
+        for conversation in conversations.iter().take(lines) {
+            let name = protocol_text(conversation.protocol);
+            let interface = match self.interface(conversation.interface) {
                 Some(name) if self.interfaces.len() > 1 => format!("{name} "),
                 _ => String::new(),
             };
-            let vlans: Vec<String> = own.vlans.iter().map(u16::to_string).collect();
+            let vlans: Vec<String> = conversation.vlans.iter().map(u16::to_string).collect();
             let vlans = match vlans[..] {
                 [] => String::new(),
                 _ => format!(" vlan {}", vlans.join(".")),
             };
             let taken = interface.len() + vlans.len();
-            let from = self.end_text(own.ends[0], taken);
+            let from = self.end_text(conversation.ends[0], taken);
             let from = format!("{interface}{from}{vlans}");
-            let to = self.end_text(own.ends[1], 0);
+            let to = self.end_text(conversation.ends[1], 0);
             let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
-            let [there, back] = own.amounts;
+            let [there, back] = conversation.amounts;
             let packets = |amount: Amount| amount.packets;
             let bytes = |amount: Amount| amount.bytes;
             for amount in [packets(there), packets(back), bytes(there), bytes(back)] {
@@ -311,16 +311,16 @@ impl Measured {
             text.push('\n');
         }
         let mut prefixes: Vec<Prefix<'_>> = self.prefixes(records).collect();
-        prefixes.sort_by_key(|own| Reverse(own.packets));
-        for own in prefixes.iter().take(lines) {
-            let name = protocol_text(own.seen.protocol);
-            let (from, to) = (own.source.to_string(), own.destination.to_string());
+        prefixes.sort_by_key(|prefix| Reverse(prefix.packets));
+        for prefix in prefixes.iter().take(lines) {
+            let name = protocol_text(prefix.seen.protocol);
+            let (from, to) = (prefix.source.to_string(), prefix.destination.to_string());
             let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
-            for amount in [own.packets, own.bytes] {
+            for amount in [prefix.packets, prefix.bytes] {
                 let amount = scaled(amount as f64 / per_seconds.unwrap_or(1.0));
                 let _ = write!(text, "{amount:>width$}{:width$}", "", width = FIGURE + 4);
             }
-            let _ = writeln!(text, "  at least {} flows", own.least_flows);
+            let _ = writeln!(text, "  at least {} flows", prefix.least_flows);
         }
         for note in self.all_notes(records) {
             let _ = writeln!(text, "\nnote: {note}.");
@@ -459,7 +459,10 @@ mod tests {
             assert_eq!(of_tcp["source_name"], name);
             assert_eq!(of_tcp["source"], "192.0.2.1");
             assert!(of_tcp.get("destination_name").is_none());
-            let flows = records.listed.iter().map(|own| (own.key, own.counts));
+            let flows = records
+                .listed
+                .iter()
+                .map(|record| (record.key, record.counts));
             let table = measured.table(&conversations::of(flows, Sort::Bytes), 9, None, &records);
             assert!(table.contains(shown), "{table}");
             assert!(table.contains(" 192.0.2.2:443 "), "{table}");
@@ -508,7 +511,10 @@ mod tests {
     #[test]
     fn the_table_has_the_largest_conversations_and_their_rates() {
         let records = records(9);
-        let flows = records.listed.iter().map(|own| (own.key, own.counts));
+        let flows = records
+            .listed
+            .iter()
+            .map(|record| (record.key, record.counts));
         let conversations = conversations::of(flows, Sort::Bytes);
         let mut measured = measured();
         measured.source = "eth0\u{1b}[2J".to_owned();
@@ -547,13 +553,13 @@ mod tests {
         );
         let json = measured().json(&records).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-        let own = &json["prefixes"][0];
+        let prefix = &json["prefixes"][0];
         assert_eq!(
-            own["source"],
+            prefix["source"],
             serde_json::json!({"address": "192.0.2.0", "bits": 24})
         );
         assert_eq!(
-            (&own["packets"], &own["least_flows"]),
+            (&prefix["packets"], &prefix["least_flows"]),
             (&2.into(), &200.into())
         );
     }

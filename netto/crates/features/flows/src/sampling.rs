@@ -37,10 +37,10 @@ impl Load {
     pub(crate) fn of(drained: &Drained) -> Vec<Load> {
         let of_cpu = |totals: &[Totals; 2]| {
             let mut load = Load::default();
-            for own in totals {
-                load.frames += own.packets + own.malformed_packets + own.other_packets;
-                load.packets += own.packets;
-                load.sampled += own.packets - own.passed_packets.min(own.packets);
+            for counts in totals {
+                load.frames += counts.packets + counts.malformed_packets + counts.other_packets;
+                load.packets += counts.packets;
+                load.sampled += counts.packets - counts.passed_packets.min(counts.packets);
             }
             load
         };
@@ -98,7 +98,7 @@ pub(crate) fn scale(drained: &mut Drained) -> Totals {
     let sampled_bytes = totals.bytes.saturating_sub(totals.passed_bytes);
     let mut packets = Share::new(totals.packets, sampled_packets);
     let mut bytes = Share::new(totals.bytes, sampled_bytes);
-    let prefixes = drained.prefixes.iter_mut().map(|own| &mut own.part);
+    let prefixes = drained.prefixes.iter_mut().map(|prefix| &mut prefix.part);
     for part in drained.parts.iter_mut().chain(prefixes) {
         part.counts.packets = packets.of(part.counts.packets);
         part.counts.bytes = bytes.of(part.counts.bytes);
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn what_a_packet_takes_that_is_not_sampled_is_counted_in_part() {
-        let mut own = load(1_000);
-        assert_eq!(own.events(), 1_000);
-        own.sampled = 0;
+        let mut cpu_load = load(1_000);
+        assert_eq!(cpu_load.events(), 1_000);
+        cpu_load.sampled = 0;
         let part = SEEN_NS / (SEEN_NS + ENTRY_NS);
-        assert_eq!(own.events(), (1_000.0 * part).round() as u64);
+        assert_eq!(cpu_load.events(), (1_000.0 * part).round() as u64);
     }
 
     /// 900 packets of one flow and 100 of another, one in ten, many times.
@@ -267,8 +267,8 @@ mod tests {
                 .into_iter()
                 .map(|(port, cpu, packets, each)| part(port, cpu, packets, packets * each))
                 .collect();
-            let sampled: u64 = parts.iter().map(|own| own.counts.packets).sum::<u64>() + lost;
-            let bytes: u64 = parts.iter().map(|own| own.counts.bytes).sum::<u64>() + 60 * lost;
+            let sampled: u64 = parts.iter().map(|part| part.counts.packets).sum::<u64>() + lost;
+            let bytes: u64 = parts.iter().map(|part| part.counts.bytes).sum::<u64>() + 60 * lost;
             let totals = Totals {
                 packets: sampled + passed,
                 bytes: bytes + 100 * passed,
@@ -284,13 +284,13 @@ mod tests {
             let mut drained = Drained { parts, prefixes, totals };
             let scaled = scale(&mut drained);
             prop_assume!(sampled > 0);
-            let prefixes = drained.prefixes.iter().map(|own| &own.part);
+            let prefixes = drained.prefixes.iter().map(|prefix| &prefix.part);
             let all: Vec<&Part> = drained.parts.iter().chain(prefixes).collect();
-            let packets: u64 = all.iter().map(|own| own.counts.packets).sum();
-            let bytes: u64 = all.iter().map(|own| own.counts.bytes).sum();
+            let packets: u64 = all.iter().map(|part| part.counts.packets).sum();
+            let bytes: u64 = all.iter().map(|part| part.counts.bytes).sum();
             prop_assert_eq!(packets + scaled.lost_packets, scaled.packets);
             prop_assert_eq!(bytes + scaled.lost_bytes, scaled.bytes);
-            prop_assert!(all.iter().all(|own| own.counts.packets >= own.sampled));
+            prop_assert!(all.iter().all(|part| part.counts.packets >= part.sampled));
         }
     }
 }

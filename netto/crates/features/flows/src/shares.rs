@@ -118,12 +118,12 @@ impl Shares {
     fn new(drained: &Drained, times: &Times) -> Shares {
         let mut sums: HashMap<(FlowEnds, Direction), (u64, f64)> = HashMap::new();
         let mut shown_ns: HashMap<u32, u64> = HashMap::new();
-        for own in times.shown.iter().flatten() {
-            let (ns, ns_ms) = sums.entry((own.flow, own.direction)).or_default();
-            *ns += own.ns;
-            *ns_ms += own.ns as f64 * own.sample_ms;
-            if own.direction == Direction::In {
-                *shown_ns.entry(own.cpu).or_default() += own.ns;
+        for shown in times.shown.iter().flatten() {
+            let (ns, ns_ms) = sums.entry((shown.flow, shown.direction)).or_default();
+            *ns += shown.ns;
+            *ns_ms += shown.ns as f64 * shown.sample_ms;
+            if shown.direction == Direction::In {
+                *shown_ns.entry(shown.cpu).or_default() += shown.ns;
             }
         }
         let empty = sums.into_iter().map(|(whose, (ns, ns_ms))| {
@@ -135,7 +135,7 @@ impl Shares {
             rest: HashMap::new(),
         };
         let mut received: HashMap<u32, u64> = HashMap::new();
-        let prefixes = drained.prefixes.iter().map(|own| &own.part);
+        let prefixes = drained.prefixes.iter().map(|prefix| &prefix.part);
         for part in drained.parts.iter().chain(prefixes) {
             if let Some((share, _)) = shares.shown_of(part) {
                 share.expect(part.counts.packets);
@@ -144,16 +144,16 @@ impl Shares {
                 *received.entry(part.cpu).or_default() += part.counts.packets;
             }
         }
-        let of_cpu = |own: &Received| {
-            let totals = drained.totals.get(own.cpu as usize);
+        let of_cpu = |time: &Received| {
+            let totals = drained.totals.get(time.cpu as usize);
             let [seen, _] = totals.copied().unwrap_or_default();
             let frames = seen.packets + seen.malformed_packets + seen.other_packets;
-            let weight = received.get(&own.cpu).copied().unwrap_or(0);
+            let weight = received.get(&time.cpu).copied().unwrap_or(0);
             // Where more came than was seen, the rest was of other interfaces.
-            let weights = weight.max(frames).max(own.packets);
-            let shown_ns = shown_ns.get(&own.cpu).copied().unwrap_or(0);
-            let rest_ns = own.rx_softirq_ns.saturating_sub(shown_ns);
-            (own.cpu, Share::new(rest_ns, weights))
+            let weights = weight.max(frames).max(time.packets);
+            let shown_ns = shown_ns.get(&time.cpu).copied().unwrap_or(0);
+            let rest_ns = time.rx_softirq_ns.saturating_sub(shown_ns);
+            (time.cpu, Share::new(rest_ns, weights))
         };
         shares.rest = times.received.iter().flatten().map(of_cpu).collect();
         shares
@@ -218,9 +218,9 @@ mod tests {
     const OUT: Direction = Direction::Out;
 
     fn seen(port: u16, cpu: u32, direction: Direction, packets: u64) -> Part {
-        let mut own = part(port, cpu, packets, 100 * packets);
-        own.key = own.key.seen(direction);
-        own
+        let mut part = part(port, cpu, packets, 100 * packets);
+        part.key = part.key.seen(direction);
+        part
     }
 
     fn shown(of: &Part, cpu: u32, ns: u64) -> Shown {
@@ -248,21 +248,21 @@ mod tests {
             ..Times::default()
         };
         let mut shares = Shares::new(&drained, &times);
-        let own = parts.iter().map(|part| shares.of(part)).collect();
-        (own, shares.rest_ns())
+        let of_parts = parts.iter().map(|part| shares.of(part)).collect();
+        (of_parts, shares.rest_ns())
     }
 
     #[test]
     fn few_packets_that_cost_much_have_what_samples_show() {
         let (cheap, dear) = (seen(1, 0, IN, 990), seen(2, 0, IN, 10));
         let evidence = vec![shown(&cheap, 0, 400), shown(&dear, 0, 500)];
-        let (own, rest_ns) = times(&[cheap, dear], 1_000, evidence);
+        let (charged, rest_ns) = times(&[cheap, dear], 1_000, evidence);
         // What samples do not show is by packets.
-        assert_eq!((own[0].received_ns, own[0].shown_ns), (499, 400));
-        assert_eq!((own[1].received_ns, own[1].shown_ns), (501, 500));
+        assert_eq!((charged[0].received_ns, charged[0].shown_ns), (499, 400));
+        assert_eq!((charged[1].received_ns, charged[1].shown_ns), (501, 500));
         assert_eq!(rest_ns, 0);
-        let (own, _) = times(&[cheap, dear], 1_000, Vec::new());
-        assert_eq!((own[0].received_ns, own[1].received_ns), (990, 10));
+        let (charged, _) = times(&[cheap, dear], 1_000, Vec::new());
+        assert_eq!((charged[0].received_ns, charged[1].received_ns), (990, 10));
     }
 
     #[test]
@@ -270,16 +270,16 @@ mod tests {
         let (here, there) = (seen(1, 0, IN, 30), seen(1, 1, IN, 10));
         let unseen = seen(2, 0, IN, 1);
         let evidence = vec![shown(&here, 0, 400), shown(&unseen, 0, 600)];
-        let (own, rest_ns) = times(&[here, there], 1_000, evidence);
-        assert_eq!((own[0].received_ns, own[1].received_ns), (300, 100));
+        let (charged, rest_ns) = times(&[here, there], 1_000, evidence);
+        assert_eq!((charged[0].received_ns, charged[1].received_ns), (300, 100));
         assert_eq!(rest_ns, 600);
     }
 
     #[test]
     fn sends_are_by_samples_alone() {
         let (one, other) = (seen(1, 0, OUT, 5), seen(2, 0, OUT, 5));
-        let (own, rest_ns) = times(&[one, other], 100, vec![shown(&one, 0, 30)]);
-        assert_eq!((own[0].sent_ns, own[1].sent_ns), (30, 0));
-        assert_eq!((own[0].received_ns, rest_ns), (0, 100));
+        let (charged, rest_ns) = times(&[one, other], 100, vec![shown(&one, 0, 30)]);
+        assert_eq!((charged[0].sent_ns, charged[1].sent_ns), (30, 0));
+        assert_eq!((charged[0].received_ns, rest_ns), (0, 100));
     }
 }

@@ -68,19 +68,24 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
         "\n{:<ENDS$} {:<ENDS$} {:<10} {:>9} {:>9} {:>8} {:>6} {:>9} {:>6}",
         "conversation of", "and", "service", "MB/s", "packets/s", "rx CPUs", "±", "send CPUs", "±"
     );
-    for own in flows.conversations.iter().take(LINES) {
-        let [one, other] = own.ends.map(|end| end_text((end.address, end.port)));
-        let amount = own.amount();
-        let margins = [flows.cpu_margin_ns(own), flows.sent_margin_ns(own)];
+    for conversation in flows.conversations.iter().take(LINES) {
+        let [one, other] = conversation
+            .ends
+            .map(|end| end_text((end.address, end.port)));
+        let amount = conversation.amount();
+        let margins = [
+            flows.cpu_margin_ns(conversation),
+            flows.sent_margin_ns(conversation),
+        ];
         let _ = writeln!(
             text,
             "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.2} {:>9.0} {:>8} {:>6} {:>9} {:>6}",
-            service(own),
+            service(conversation),
             amount.bytes as f64 / 1e6 / seconds,
             amount.packets as f64 / seconds,
-            time(own.cpu_ns),
+            time(conversation.cpu_ns),
             time(margins[0]),
-            time(own.sampled.sent_ns),
+            time(conversation.sampled.sent_ns),
             time(margins[1]),
         );
     }
@@ -91,9 +96,9 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
     text
 }
 
-fn service(own: &Conversation) -> String {
-    let service = own.service().map(str::to_owned);
-    service.unwrap_or_else(|| protocol_text(own.protocol))
+fn service(conversation: &Conversation) -> String {
+    let service = conversation.service().map(str::to_owned);
+    service.unwrap_or_else(|| protocol_text(conversation.protocol))
 }
 
 #[cfg(test)]

@@ -208,7 +208,9 @@ mod tests {
 
     fn ended(table: &mut Table) -> Vec<(End, u64)> {
         let ended = table.take_ended().into_iter();
-        ended.map(|own| (own.end, own.counts.packets)).collect()
+        ended
+            .map(|record| (record.end, record.counts.packets))
+            .collect()
     }
 
     #[test]
@@ -218,7 +220,7 @@ mod tests {
         take(&mut table, 2, ACK, 4);
         take(&mut table, 1, 0x18, 9);
         let mut all = table.finish();
-        all.sort_by_key(|own| own.counts.packets);
+        all.sort_by_key(|record| record.counts.packets);
         assert_eq!(all.len(), 2);
         let counts = all[1].counts;
         assert_eq!((counts.packets, counts.bytes), (2, 80));
@@ -286,8 +288,8 @@ mod tests {
             take(&mut table, port, ACK, at_ns as u64);
         }
         let all = table.finish();
-        let packets: u64 = all.iter().map(|own| own.counts.packets).sum();
-        let without = all.iter().filter(|own| own.end == End::NoRoom);
+        let packets: u64 = all.iter().map(|record| record.counts.packets).sum();
+        let without = all.iter().filter(|record| record.end == End::NoRoom);
         assert_eq!((packets, without.count()), (5, 2));
     }
 
@@ -299,7 +301,7 @@ mod tests {
         take(&mut table, 1, ACK, 2);
         let recent: Vec<u64> = table
             .under_way()
-            .map(|(_, own)| own.recent.packets)
+            .map(|(_, flow)| flow.recent.packets)
             .collect();
         assert_eq!(recent, [1]);
     }
@@ -321,7 +323,7 @@ mod tests {
                 prop_assert!(table.under_way().len() <= most);
             }
             let records = table.finish();
-            prop_assert_eq!(records.iter().map(|own| own.counts.packets).sum::<u64>(), count);
+            prop_assert_eq!(records.iter().map(|record| record.counts.packets).sum::<u64>(), count);
             for record in records {
                 let length_ns = record.counts.last_ns - record.counts.first_ns;
                 prop_assert!(length_ns < 60 * SECOND, "{:?}", record);

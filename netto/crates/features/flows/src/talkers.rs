@@ -106,7 +106,7 @@ pub(crate) fn section(
     let others = sums.split_off(listed);
     sums.sort_unstable_by_key(size);
     let not_listed_ns = others.iter().map(|(_, sum)| sum.time.received_ns);
-    let by_prefix_ns = prefixes.iter().filter_map(|own| own.cpu_ns);
+    let by_prefix_ns = prefixes.iter().filter_map(|prefix| prefix.cpu_ns);
     let not_listed_ns: u64 = not_listed_ns.chain(by_prefix_ns).sum();
     let conversations: Vec<Conversation> = sums
         .into_iter()
@@ -114,18 +114,20 @@ pub(crate) fn section(
         .collect();
     // Of sampled packets none may have been met: then all of them are of others.
     let mut by_prefix = Amount::default();
-    prefixes.iter().for_each(|own| by_prefix.add(own.amount));
-    let none = |own: u64, lost: u64, all: u64| all.saturating_sub(lost).saturating_sub(own);
+    prefixes
+        .iter()
+        .for_each(|prefix| by_prefix.add(prefix.amount));
+    let none = |listed: u64, lost: u64, all: u64| all.saturating_sub(lost).saturating_sub(listed);
     let mut other = Amount {
         packets: none(by_prefix.packets, totals.lost_packets, totals.packets),
         bytes: none(by_prefix.bytes, totals.lost_bytes, totals.bytes),
     };
-    for own in conversations.iter().map(Conversation::amount) {
-        other.packets = other.packets.saturating_sub(own.packets);
-        other.bytes = other.bytes.saturating_sub(own.bytes);
+    for amount in conversations.iter().map(Conversation::amount) {
+        other.packets = other.packets.saturating_sub(amount.packets);
+        other.bytes = other.bytes.saturating_sub(amount.bytes);
     }
     let received = times.received.as_deref();
-    let rx_softirq_ns = received.map(|all| all.iter().map(|own| own.rx_softirq_ns).sum());
+    let rx_softirq_ns = received.map(|all| all.iter().map(|cpu| cpu.rx_softirq_ns).sum());
     let [of_received, of_sent] = times.evidence;
     let mut flows = Flows {
         conversations,
@@ -195,7 +197,7 @@ fn prefixes(drained: &Drained, times: &Times, name_of: &impl Fn(u32) -> String) 
             continue;
         };
         let key = &part.key;
-        let own = FlowPrefix {
+        let prefix = FlowPrefix {
             interface: String::new(),
             protocol: key.protocol(),
             source: ends[0],
@@ -208,13 +210,15 @@ fn prefixes(drained: &Drained, times: &Times, name_of: &impl Fn(u32) -> String) 
             cpu_ns: times.received.as_ref().and(part.counts.cpu_ns),
         };
         sums.entry((key.interface(), key.protocol(), ends))
-            .and_modify(|sum| sum.add(&own))
-            .or_insert(own);
+            .and_modify(|sum| sum.add(&prefix))
+            .or_insert(prefix);
     }
-    let all = sums.into_iter().map(|((interface, ..), own)| FlowPrefix {
-        interface: name_of(interface),
-        ..own
-    });
+    let all = sums
+        .into_iter()
+        .map(|((interface, ..), prefix)| FlowPrefix {
+            interface: name_of(interface),
+            ..prefix
+        });
     all.collect()
 }
 
@@ -268,12 +272,12 @@ mod tests {
     fn drained(parts: &[(u16, u32, Direction, u64)]) -> Drained {
         let mut totals = vec![[Totals::default(); 2]; 2];
         let parts = parts.iter().map(|(port, cpu, direction, packets)| {
-            let mut own = part(*port, *cpu, *packets, 100 * packets);
-            own.key = own.key.seen(*direction);
+            let mut part = part(*port, *cpu, *packets, 100 * packets);
+            part.key = part.key.seen(*direction);
             let sum = &mut totals[*cpu as usize][usize::from(*direction == Direction::Out)];
             sum.packets += packets;
             sum.bytes += 100 * packets;
-            own
+            part
         });
         let parts = parts.collect();
         Drained {
@@ -308,9 +312,9 @@ mod tests {
         let (mut sum, mut cpu_ns) = (flows.other, flows.other_cpu_ns.unwrap());
         sum.packets += flows.prefix_packets;
         sum.bytes += flows.prefix_bytes;
-        for own in &flows.conversations {
-            sum.add(own.amount());
-            cpu_ns += own.cpu_ns.unwrap();
+        for conversation in &flows.conversations {
+            sum.add(conversation.amount());
+            cpu_ns += conversation.cpu_ns.unwrap();
         }
         assert_eq!(sum.packets + flows.lost_packets, flows.packets);
         assert_eq!(sum.bytes + flows.lost_bytes, flows.bytes);
@@ -328,8 +332,12 @@ mod tests {
         ]);
         let flows = of(&drained, [(4_000, 0), (700, 0)]);
         sums_hold(&flows);
-        let own: Vec<_> = flows.conversations.iter().map(|own| own.cpu_ns).collect();
-        assert_eq!(own, [Some(3_000), Some(1_700)]);
+        let cpu_ns: Vec<_> = flows
+            .conversations
+            .iter()
+            .map(|conversation| conversation.cpu_ns)
+            .collect();
+        assert_eq!(cpu_ns, [Some(3_000), Some(1_700)]);
         assert_eq!(flows.other_cpu_ns, Some(0));
         assert_eq!(flows.conversations[0].sent.packets, 39);
     }
@@ -380,7 +388,12 @@ mod tests {
         let found: Vec<String> = flows
             .prefixes
             .iter()
-            .map(|own| format!("{} {} {}", own.source, own.destination, own.amount.packets))
+            .map(|prefix| {
+                format!(
+                    "{} {} {}",
+                    prefix.source, prefix.destination, prefix.amount.packets
+                )
+            })
             .collect();
         assert_eq!(
             found,
@@ -403,7 +416,7 @@ mod tests {
                 .into_iter()
                 .map(|(port, cpu, is_out, packets)| (port, cpu, direction(is_out), packets))
                 .collect();
-            sums_hold(&of(&drained(&parts), times.map(|(ns, own)| (ns.into(), own.into()))));
+            sums_hold(&of(&drained(&parts), times.map(|(ns, other)| (ns.into(), other.into()))));
         }
     }
 }

@@ -75,8 +75,8 @@ impl Answers {
 }
 
 /// The score as a weight. That is never 0, which would end all traffic, and with it what is measured.
-fn percent(own: &Judged) -> Option<u64> {
-    own.score.map(weight)
+fn percent(judged: &Judged) -> Option<u64> {
+    judged.score.map(weight)
 }
 
 fn weight(score: f64) -> u64 {

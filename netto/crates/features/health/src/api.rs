@@ -62,20 +62,23 @@ pub(crate) struct Orca {
 impl Orca {
     pub(crate) fn of(health: &Health, score: &Score) -> Self {
         let named = [
-            ("netto_read_score", score.reads.score.map(|own| own / 100.0)),
+            (
+                "netto_read_score",
+                score.reads.score.map(|score| score / 100.0),
+            ),
             (
                 "netto_write_score",
-                score.writes.score.map(|own| own / 100.0),
+                score.writes.score.map(|score| score / 100.0),
             ),
             ("netto_read_seconds", score.reads.expected_seconds),
             ("netto_write_seconds", score.writes.expected_seconds),
             (
                 "netto_read_weighted",
-                score.reads.weighted.map(|own| own / 100.0),
+                score.reads.weighted.map(|weighted| weighted / 100.0),
             ),
             (
                 "netto_write_weighted",
-                score.writes.weighted.map(|own| own / 100.0),
+                score.writes.weighted.map(|weighted| weighted / 100.0),
             ),
         ];
         Orca {
@@ -137,31 +140,33 @@ mod tests {
 
     #[test]
     fn the_answer_has_every_contribution_or_says_that_nothing_was_measured() {
-        let own = asked(score, Some(fixture::health()));
-        assert_eq!(own["intervals"], 1);
-        assert_eq!(own["reads"]["score"], 100.0);
-        let names = own["reads"]["contributions"].as_array().unwrap().iter();
-        let names: Vec<&str> = names.map(|own| own["name"].as_str().unwrap()).collect();
+        let answer = asked(score, Some(fixture::health()));
+        assert_eq!(answer["intervals"], 1);
+        assert_eq!(answer["reads"]["score"], 100.0);
+        let names = answer["reads"]["contributions"].as_array().unwrap().iter();
+        let names: Vec<&str> = names
+            .map(|contribution| contribution["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["round_trip", "queueing", "storage"]);
-        assert_eq!(own["unavailable"][0]["figure"], "smart");
-        assert_eq!(own["groups"][0]["cgroup"], "/store");
-        assert_eq!(own["groups"][0]["hit_ratio"], 0.9);
-        assert!(own["groups"][1].get("cgroup").is_none(), "all others");
+        assert_eq!(answer["unavailable"][0]["figure"], "smart");
+        assert_eq!(answer["groups"][0]["cgroup"], "/store");
+        assert_eq!(answer["groups"][0]["hit_ratio"], 0.9);
+        assert!(answer["groups"][1].get("cgroup").is_none(), "all others");
         let none = asked(score, None);
         assert_eq!(none["unavailable"], "not measured in this time");
     }
 
     #[test]
     fn a_load_report_has_the_names_of_orca_and_no_value_that_is_not_known() {
-        let own = asked(orca, Some(fixture::health()));
-        assert_eq!(own["cpu_utilization"], 0.25);
-        assert_eq!(own["named_metrics"]["netto_read_score"], 1.0);
+        let report = asked(orca, Some(fixture::health()));
+        assert_eq!(report["cpu_utilization"], 0.25);
+        assert_eq!(report["named_metrics"]["netto_read_score"], 1.0);
         let mut health = fixture::health();
         health.reference_ns = None;
-        let own = asked(orca, Some(health));
+        let report = asked(orca, Some(health));
         assert!(
-            own["named_metrics"].get("netto_read_score").is_none(),
-            "{own}"
+            report["named_metrics"].get("netto_read_score").is_none(),
+            "{report}"
         );
     }
 }

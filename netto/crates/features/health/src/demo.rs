@@ -35,11 +35,14 @@ pub(crate) fn generator() -> Generator {
             }
         };
         let traffic = sections.traffic.as_ref();
-        let interfaces = traffic.and_then(|own| own.interfaces.as_ref());
-        let interfaces = interfaces.into_iter().flat_map(|own| &own.named);
-        let links = interfaces.filter(|own| own.is_hardware && own.driver != LOOPBACK);
+        let interfaces = traffic.and_then(|traffic| traffic.interfaces.as_ref());
+        let interfaces = interfaces
+            .into_iter()
+            .flat_map(|interfaces| &interfaces.named);
+        let links =
+            interfaces.filter(|interface| interface.is_hardware && interface.driver != LOOPBACK);
         let links = links.take(metrics_common::sections::MOST_OF_HEALTH);
-        let modes = sections.modes.as_ref().map(|own| own.host);
+        let modes = sections.modes.as_ref().map(|modes| modes.host);
         sections.health = Some(Health {
             measured_ns: length_ns,
             reference_ns: Some(500_000),
@@ -77,11 +80,11 @@ pub(crate) fn generator() -> Generator {
                 accept_queue: Some((2, 4_096)),
             }),
             links: links
-                .map(|own| LinkHealth {
-                    name: own.name.clone(),
+                .map(|interface| LinkHealth {
+                    name: interface.name.clone(),
                     bits_per_second: Some(25_000_000_000),
-                    tx_bytes: own.counts.tx_bytes,
-                    dropped: own.counts.rx_dropped,
+                    tx_bytes: interface.counts.tx_bytes,
+                    dropped: interface.counts.rx_dropped,
                     backlog_bytes: Some(3_028),
                     qdisc_dropped: 0,
                 })
@@ -93,7 +96,7 @@ pub(crate) fn generator() -> Generator {
                 celsius: Some(47),
                 warning_celsius: Some(81),
             }],
-            cpu_ratio: modes.map(|own| own.busy_ns() as f64 / own.total_ns().max(1) as f64),
+            cpu_ratio: modes.map(|host| host.busy_ns() as f64 / host.total_ns().max(1) as f64),
             memory_ratio: Some(0.62),
             missing: Vec::new(),
         });

@@ -153,15 +153,15 @@ impl Probes {
             }
             runs.push(grown[abi::HEALTH_RUNS]);
             for (place, quiet) in quiet.iter_mut().enumerate() {
-                let own = Reads {
+                let reads = Reads {
                     lookups: grown[abi::HEALTH_GROUP_LOOKUPS + place],
                     requests: grown[abi::HEALTH_GROUP_REQUESTS + place],
                 };
                 let group = &now[abi::HEALTH_GROUP + place];
-                if !own.is_zero() {
+                if !reads.is_zero() {
                     *quiet = 0;
                     let sum: &mut Reads = groups.entry(group.load(Relaxed)).or_default();
-                    sum.add(own);
+                    sum.add(reads);
                     continue;
                 }
                 *quiet += 1;

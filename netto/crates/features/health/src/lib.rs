@@ -47,7 +47,7 @@ mod terminal;
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<Request>(NAME).is_some(),
     capabilities: |options| match options.of::<Request>(NAME) {
-        Some(own) if own.asks_ata => &[Capability::CAP_SYS_RAWIO],
+        Some(request) if request.asks_ata => &[Capability::CAP_SYS_RAWIO],
         _ => &[],
     },
     options: Some(options::OPTIONS),
@@ -138,10 +138,10 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
             None
         }
     };
-    let note = refused.first().map(|own| {
+    let note = refused.first().map(|missing| {
         format!(
             "The score is by fewer figures: {} is not measured: {}.",
-            own.figure, own.reason
+            missing.figure, missing.reason
         )
     });
     platform.tell(NAME, note);
@@ -194,9 +194,9 @@ impl Watcher {
         };
         let grown = probes.since_the_last(tick.cpus);
         let counting = tick.platform.overhead.count(group, grown.runs);
-        let own = grown.timings.devices.iter();
-        let chosen = own.filter(|(number, _)| self.devices.has_chosen_files(**number));
-        let mut lookups: u64 = chosen.map(|(_, own)| own.lookups).sum();
+        let devices = grown.timings.devices.iter();
+        let chosen = devices.filter(|(number, _)| self.devices.has_chosen_files(**number));
+        let mut lookups: u64 = chosen.map(|(_, device)| device.lookups).sum();
         if self.request.devices.is_empty() {
             lookups += grown.timings.other_lookups;
         }
@@ -215,8 +215,13 @@ impl Watcher {
             _ => 0.0,
         };
         let names = &mut self.group_names;
-        let groups = largest(grown.groups, grown.other_reads, factor, |own| names.of(own));
-        let is_known = self.refused.iter().all(|own| own.figure != "page_cache");
+        let groups = largest(grown.groups, grown.other_reads, factor, |group| {
+            names.of(group)
+        });
+        let is_known = self
+            .refused
+            .iter()
+            .all(|missing| missing.figure != "page_cache");
         Probed {
             timings: Some(grown.timings),
             lookups: is_known.then_some(lookups),
@@ -286,11 +291,11 @@ impl Watcher {
     fn chosen_drives(&self) -> Vec<DriveHealth> {
         let chosen = &self.request.devices;
         // A namespace of an NVMe drive begins with the drive's name.
-        let is_chosen = |own: &&DriveHealth| {
+        let is_chosen = |drive: &&DriveHealth| {
             chosen.is_empty()
                 || chosen
                     .iter()
-                    .any(|name| name.starts_with(own.name.as_str()))
+                    .any(|name| name.starts_with(drive.name.as_str()))
         };
         self.drives
             .drives
@@ -364,8 +369,8 @@ impl Instrument for Watcher {
                 .cloned(),
         );
         lacks.truncate(MOST_OF_HEALTH);
-        let cpu_ratio = sections.modes.as_ref().and_then(|own| {
-            let (busy, all) = (own.host.busy_ns(), own.host.total_ns());
+        let cpu_ratio = sections.modes.as_ref().and_then(|modes| {
+            let (busy, all) = (modes.host.busy_ns(), modes.host.total_ns());
             (all > 0).then(|| busy as f64 / all as f64)
         });
         let health = Health {

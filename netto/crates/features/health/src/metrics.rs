@@ -127,23 +127,23 @@ fn of_sides(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Judged) -> Op
     let Some((_, score)) = last.and_then(|last| last.0.score(LENGTH_NS)) else {
         return;
     };
-    for (direction, own) in [("read", &score.reads), ("write", &score.writes)] {
-        out.push_known(&[direction], value(own).map(Value::Number));
+    for (direction, judged) in [("read", &score.reads), ("write", &score.writes)] {
+        out.push_known(&[direction], value(judged).map(Value::Number));
     }
 }
 
 fn of_groups(inputs: &Inputs<'_>, out: &mut dyn Samples, count: fn(&GroupReads) -> u64) {
-    for own in health(inputs).iter().flat_map(|own| &own.groups) {
-        let labels = match &own.path {
+    for group in health(inputs).iter().flat_map(|health| &health.groups) {
+        let labels = match &group.path {
             Some(path) => ["cgroup", path],
             None => ["other", ""],
         };
-        out.push(&labels, Value::Count(count(own)));
+        out.push(&labels, Value::Count(count(group)));
     }
 }
 
 fn of_requests(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Requests) -> Option<Value>) {
-    let of = |own: &BlockDevice| [("read", own.reads), ("write", own.writes)];
+    let of = |device: &BlockDevice| [("read", device.reads), ("write", device.writes)];
     for device in devices(inputs) {
         for (direction, requests) in of(device) {
             out.push_known(&[&device.name, direction], value(&requests));

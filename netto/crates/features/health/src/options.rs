@@ -11,8 +11,8 @@ use netto_feature::values::in_range;
 pub(crate) const OPTIONS: Options = Options {
     arguments: HealthOptions::augment_args,
     read: |matches, options| {
-        let own = HealthOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        Ok(match own.request()? {
+        let given = HealthOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match given.request()? {
             Some(request) => options.with(crate::NAME, request),
             None => options,
         })
@@ -85,13 +85,15 @@ mod tests {
     fn more_devices_than_there_is_room_for_are_an_error_and_no_silence() {
         let devices = |count: usize| HealthOptions {
             health: Some(true),
-            score_devices: (0..count).map(|own| format!("sd{}", own % 17)).collect(),
+            score_devices: (0..count)
+                .map(|number| format!("sd{}", number % 17))
+                .collect(),
             ..HealthOptions::default()
         };
         let named = |count| {
             devices(count)
                 .request()
-                .map(|own| own.unwrap().devices.len())
+                .map(|request| request.unwrap().devices.len())
         };
         assert_eq!(named(16), Ok(16));
         assert!(named(17).is_err_and(|error| error.contains("names 17 devices")));

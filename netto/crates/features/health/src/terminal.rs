@@ -70,9 +70,9 @@ impl TextView for ScoreView {
                 side(&mut text, "reads", &score.reads);
                 side(&mut text, "writes", &score.writes);
                 groups(&mut text, &score.groups);
-                for own in &score.unavailable {
+                for missing in &score.unavailable {
                     // Writing to a String cannot fail.
-                    let _ = writeln!(text, "without {:<22} {}", own.figure, own.reason);
+                    let _ = writeln!(text, "without {:<22} {}", missing.figure, missing.reason);
                 }
                 text
             }
@@ -93,18 +93,20 @@ impl TextView for ScoreView {
 }
 
 /// Reads, or writes.
-fn side(text: &mut String, name: &str, own: &Judged) {
-    let score = own.score.map(|score| format!("   score {score:.0}"));
-    let weighted = own.weighted.map(|own| format!("   weighted {own:.0}"));
+fn side(text: &mut String, name: &str, judged: &Judged) {
+    let score = judged.score.map(|score| format!("   score {score:.0}"));
+    let weighted = judged
+        .weighted
+        .map(|weighted| format!("   weighted {weighted:.0}"));
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "\n{name:<8}{:>12}{}{}",
-        own.expected_seconds.map_or("–".to_owned(), time),
+        judged.expected_seconds.map_or("–".to_owned(), time),
         score.unwrap_or_default(),
         weighted.unwrap_or_default()
     );
-    for part in &own.contributions {
+    for part in &judged.contributions {
         let _ = writeln!(
             text,
             "  {:<12}{:>12}   {}",
@@ -113,10 +115,10 @@ fn side(text: &mut String, name: &str, own: &Judged) {
             part.because
         );
     }
-    for part in &own.left_out {
+    for part in &judged.left_out {
         let _ = writeln!(text, "  {:<12}{:>12}   {}", part.figure, "–", part.reason);
     }
-    for part in &own.lowered {
+    for part in &judged.lowered {
         let _ = writeln!(
             text,
             "  {:<12}{:>12.2}   {}",
@@ -136,14 +138,14 @@ fn groups(text: &mut String, groups: &[OfGroup]) {
         "\n{:<48}{:>10}{:>12}{:>9}",
         "control group", "reads/s", "requests/s", "hits"
     );
-    for own in groups {
-        let path = own.cgroup.as_deref().map_or("all others".into(), plain);
+    for group in groups {
+        let path = group.cgroup.as_deref().map_or("all others".into(), plain);
         let _ = writeln!(
             text,
             "{path:<48}{:>10.0}{:>12.0}{:>7.1} %",
-            own.lookups_per_second,
-            own.requests_per_second,
-            100.0 * own.hit_ratio
+            group.lookups_per_second,
+            group.requests_per_second,
+            100.0 * group.hit_ratio
         );
     }
 }
@@ -177,17 +179,21 @@ struct HostRank {
 fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
     let mut hosts: Vec<(&str, Understood)> = answers
         .iter()
-        .map(|own| (&*own.host, understood(own)))
+        .map(|answer| (&*answer.host, understood(answer)))
         .collect();
     let best = |side: usize| {
-        let all = hosts.iter().filter_map(|(_, own)| own.as_ref().ok()?[side]);
-        let all = all.map(|own| own.expected_seconds / own.factor);
+        let all = hosts
+            .iter()
+            .filter_map(|(_, understood)| understood.as_ref().ok()?[side]);
+        let all = all.map(|judgement| judgement.expected_seconds / judgement.factor);
         all.min_by(f64::total_cmp)
     };
     let best = [best(0), best(1)];
-    let key = |own: &Understood, side: usize| {
-        let found = own.as_ref().ok().and_then(|own| own[side]);
-        found.map_or(f64::INFINITY, |own| own.expected_seconds / own.factor)
+    let key = |understood: &Understood, side: usize| {
+        let found = understood.as_ref().ok().and_then(|sides| sides[side]);
+        found.map_or(f64::INFINITY, |judgement| {
+            judgement.expected_seconds / judgement.factor
+        })
     };
     hosts.sort_by(|a, b| {
         let by = |side: usize| key(&a.1, side).total_cmp(&key(&b.1, side));
@@ -195,11 +201,11 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
     });
     let ranked: Vec<Ranked> = hosts
         .into_iter()
-        .map(|(host, own)| {
+        .map(|(host, understood)| {
             let place = |side: usize| {
-                let own = own.as_ref().ok()?[side]?;
+                let judgement = understood.as_ref().ok()?[side]?;
                 let best = best[side]?;
-                let effective = own.expected_seconds / own.factor;
+                let effective = judgement.expected_seconds / judgement.factor;
                 let score = 100.0
                     * if effective > best {
                         best / effective
@@ -207,7 +213,7 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
                         1.0
                     };
                 Some(HostRank {
-                    expected_seconds: own.expected_seconds,
+                    expected_seconds: judgement.expected_seconds,
                     score,
                 })
             };
@@ -215,15 +221,15 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
                 host: host.to_owned(),
                 reads: place(0),
                 writes: place(1),
-                unavailable: own.clone().err(),
+                unavailable: understood.clone().err(),
             }
         })
         .collect();
-    let is_ranked = |own: &Ranked| own.reads.is_some() || own.writes.is_some();
+    let is_ranked = |host: &Ranked| host.reads.is_some() || host.writes.is_some();
     if !ranked.iter().any(is_ranked) {
-        let reasons = ranked.iter().map(|own| {
-            let why = own.unavailable.as_deref();
-            format!("{}: {}", own.host, why.unwrap_or("nothing to score it by"))
+        let reasons = ranked.iter().map(|host| {
+            let why = host.unavailable.as_deref();
+            format!("{}: {}", host.host, why.unwrap_or("nothing to score it by"))
         });
         let reasons = reasons.collect::<Vec<_>>().join("; ");
         return Err(format!("no host has a score: {reasons}"));
@@ -236,19 +242,19 @@ fn rank(answers: &[HostAnswer], is_json: bool) -> Result<String, String> {
         "{:<32}{:>14}{:>7}{:>14}{:>7}\n",
         "host", "reads", "score", "writes", "score"
     );
-    for own in ranked {
+    for host in ranked {
         let cells = |place: Option<HostRank>| match place {
-            Some(own) => format!("{:>14}{:>7.0}", time(own.expected_seconds), own.score),
+            Some(rank) => format!("{:>14}{:>7.0}", time(rank.expected_seconds), rank.score),
             None => format!("{:>14}{:>7}", "–", "–"),
         };
-        let why = own.unavailable.map(|why| format!("  {}", plain(&why)));
+        let why = host.unavailable.map(|why| format!("  {}", plain(&why)));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{:<32}{}{}{}",
-            own.host,
-            cells(own.reads),
-            cells(own.writes),
+            host.host,
+            cells(host.reads),
+            cells(host.writes),
             why.unwrap_or_default()
         );
     }
@@ -274,11 +280,11 @@ fn understood(answer: &HostAnswer) -> Understood {
         return Err(reason.to_owned());
     }
     let of = |side: &str| {
-        let own = &whole[side];
-        let factors = own["lowered"].as_array().into_iter().flatten();
-        let factors = factors.filter_map(|own| own["factor"].as_f64());
+        let judged = &whole[side];
+        let factors = judged["lowered"].as_array().into_iter().flatten();
+        let factors = factors.filter_map(|factor| factor["factor"].as_f64());
         Some(Judgement {
-            expected_seconds: own["expected_seconds"].as_f64()?,
+            expected_seconds: judged["expected_seconds"].as_f64()?,
             factor: factors.product::<f64>().clamp(0.01, 1.0),
         })
     };
@@ -358,7 +364,7 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .map(|own| own["host"].as_str().unwrap())
+            .map(|host| host["host"].as_str().unwrap())
             .collect();
         assert_eq!(hosts, ["near", "hot", "far", "gone", "off"]);
         assert_eq!(all[0]["reads"]["score"], 100.0);

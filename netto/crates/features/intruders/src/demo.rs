@@ -30,14 +30,14 @@ pub(crate) fn generator() -> Generator {
         };
         let owners = sections.owners.as_ref();
         let mut taken = Vec::new();
-        for (own, row) in owners
+        for (section, row) in owners
             .iter()
-            .flat_map(|own| own.caused.iter().map(|row| (*own, row)))
+            .flat_map(|section| section.caused.iter().map(|row| (*section, row)))
         {
             let event = event_of(row.component as usize);
-            let cause = own.owners.get(row.owner as usize);
-            let pair = own.taken.iter().find(|taken| taken.cause == row.owner);
-            let payer = pair.and_then(|taken| own.owners.get(taken.payer as usize));
+            let cause = section.owners.get(row.owner as usize);
+            let pair = section.taken.iter().find(|taken| taken.cause == row.owner);
+            let payer = pair.and_then(|taken| section.owners.get(taken.payer as usize));
             if let Some((cause, payer)) = cause.zip(payer).filter(|_| is_softirq(event)) {
                 taken.push(TakenThere {
                     cpu: last,

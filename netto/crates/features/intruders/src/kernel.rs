@@ -178,9 +178,12 @@ impl Search {
 /// steering, and interrupts of network devices.
 fn find_ways(roots: &Roots, quiet: &mut [QuietCpu]) {
     let mut add = |cpus: &[u32], way: &str| {
-        for own in quiet.iter_mut().filter(|own| cpus.contains(&own.cpu)) {
-            if own.ways.len() < MOST_WAYS {
-                own.ways.push(way.to_owned());
+        for quiet_cpu in quiet
+            .iter_mut()
+            .filter(|quiet_cpu| cpus.contains(&quiet_cpu.cpu))
+        {
+            if quiet_cpu.ways.len() < MOST_WAYS {
+                quiet_cpu.ways.push(way.to_owned());
             }
         }
     };
@@ -250,7 +253,8 @@ mod tests {
         let found = QuietCpus::read(roots);
         assert!(found.unread.is_empty(), "{found:?}");
         let cpus = found.cpus.iter();
-        cpus.map(|own| (own.cpu, own.reasons())).collect()
+        cpus.map(|quiet_cpu| (quiet_cpu.cpu, quiet_cpu.reasons()))
+            .collect()
     }
 
     #[test]
@@ -277,13 +281,13 @@ mod tests {
             ("sys/fs/cgroup/v1/b/c/cpuset.cpu_exclusive", "1\n"),
             ("sys/fs/cgroup/v1/b/c/cpuset.cpus", "3\n"),
         ]);
-        let own = |cpu, why: &str| (cpu, why.to_owned());
+        let expected = |cpu, why: &str| (cpu, why.to_owned());
         assert_eq!(
             reasons(&roots),
             [
-                own(1, "isolcpus, nohz_full"),
-                own(2, "nohz_full, cpuset /a, cpuset /b"),
-                own(3, "cpuset /b, cpuset /b/c"),
+                expected(1, "isolcpus, nohz_full"),
+                expected(2, "nohz_full, cpuset /a, cpuset /b"),
+                expected(3, "cpuset /b, cpuset /b/c"),
             ]
         );
     }

@@ -55,7 +55,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
 
 impl Intrusions {
     fn take_over(&mut self, found: QuietCpus, platform: &mut Platform) {
-        platform.watched_cpus = found.cpus.iter().map(|own| own.cpu).collect();
+        platform.watched_cpus = found.cpus.iter().map(|quiet_cpu| quiet_cpu.cpu).collect();
         platform.tell_quietly(NAME, found.note());
         self.quiet = found.cpus;
     }

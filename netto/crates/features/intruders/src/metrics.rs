@@ -25,10 +25,13 @@ impl State for IntruderTotals {
         // By cause and victim it would be larger.
         sum.sections.intruders = None;
         let intruders = snapshot.sections.intruders.iter();
-        for own in intruders.flat_map(|own| &own.intrusions) {
-            let total = self.by_event.entry((own.cpu, own.event)).or_default();
-            *total = total.saturating_add(own.ns);
-            let labels = own.cause.series_labels().map(str::to_owned);
+        for intrusion in intruders.flat_map(|intruders| &intruders.intrusions) {
+            let total = self
+                .by_event
+                .entry((intrusion.cpu, intrusion.event))
+                .or_default();
+            *total = total.saturating_add(intrusion.ns);
+            let labels = intrusion.cause.series_labels().map(str::to_owned);
             let has_room = self.by_cause.len() < LIMIT || self.by_cause.contains_key(&labels);
             let labels = if has_room {
                 labels
@@ -38,7 +41,7 @@ impl State for IntruderTotals {
                     .map(str::to_owned)
             };
             let total = self.by_cause.entry(labels).or_default();
-            *total = total.saturating_add(own.ns);
+            *total = total.saturating_add(intrusion.ns);
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> 
     let mut intruders = sum.sections.intruders.clone().unwrap_or_default();
     if is_softirq(event) {
         let rows = &mut intruders.intrusions;
-        rows.retain(|own| own.event as usize == event);
+        rows.retain(|intrusion| intrusion.event as usize == event);
     }
     if intruders.intrusions.is_empty() {
         let reason = absence(info, crate::NAME);
@@ -23,9 +23,9 @@ pub(crate) fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> 
         return vec![Line::new("", "Intruders", COLOR, Err(reason.to_owned()))];
     }
     let all = intruders.intruders().into_iter().enumerate();
-    all.map(|(place, own)| {
-        let label = format!("CPU {}: {}", own.cpu, own.cause);
-        let value = Value::of(sum, own.ns, None);
+    all.map(|(place, intruder)| {
+        let label = format!("CPU {}: {}", intruder.cpu, intruder.cause);
+        let value = Value::of(sum, intruder.ns, None);
         Line::new(format!("{place} {label}"), label, COLOR, Ok(value))
     })
     .collect()

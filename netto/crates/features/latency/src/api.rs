@@ -154,20 +154,20 @@ fn view(summed: &Summed) -> AnswerView<'_> {
     let sum = &summed.sum;
     // In the order of the table.
     let points = Point::ALL.iter().filter_map(|point| sum.of(*point));
-    let points = points.map(|own| PointView {
-        point: own.point,
-        label: own.point.label(),
-        help: own.point.help(),
-        method: &own.method,
-        span: Figures::of(own),
-        interval: summed.newest.of(own.point).map(Figures::of),
+    let points = points.map(|latency| PointView {
+        point: latency.point,
+        label: latency.point.label(),
+        help: latency.point.help(),
+        method: &latency.method,
+        span: Figures::of(latency),
+        interval: summed.newest.of(latency.point).map(Figures::of),
     });
-    let groups = sum.groups.iter().map(|own| GroupView {
-        kind: own.kind,
-        name: own.name.as_deref(),
-        point: own.point,
-        histogram: own.histogram.clone(),
-        percentiles: Percentiles::of(&own.histogram),
+    let groups = sum.groups.iter().map(|group| GroupView {
+        kind: group.kind,
+        name: group.name.as_deref(),
+        point: group.point,
+        histogram: group.histogram.clone(),
+        percentiles: Percentiles::of(&group.histogram),
     });
     AnswerView {
         one_in: sum.one_in,

@@ -12,8 +12,8 @@ pub(crate) const COMMAND: Command = Command {
     about: "How long packets wait inside the stack, live or once: of a daemon, a log, or this host",
     arguments: LatencyArgs::augment_args,
     view: |matches: &ArgMatches| {
-        let own = LatencyArgs::from_arg_matches(matches).unwrap_or_default();
-        Box::new(View::new(own.groups))
+        let given = LatencyArgs::from_arg_matches(matches).unwrap_or_default();
+        Box::new(View::new(given.groups))
     },
     ask: |options| {
         let name = crate::FEATURE.name;

@@ -92,13 +92,13 @@ fn shares(median_ns: f64, scatter: f64) -> Shares {
 fn histogram(packets: u64, point: Point, is_slow: bool, load: f64) -> Histogram {
     let step = (load.clamp(0.0, 1.0) * LOAD_STEPS as f64) as usize;
     let place = (point.index() * 2 + usize::from(is_slow)) * (LOAD_STEPS + 1) + step;
-    let mut own = Histogram::default();
+    let mut histogram = Histogram::default();
     for (bucket, share) in SHARES.get(place).into_iter().flatten() {
         let count = (packets as f64 * share) as u64;
-        own.add(*bucket, count);
-        own.sum_ns += count * bounds(*bucket).middle_ns();
+        histogram.add(*bucket, count);
+        histogram.sum_ns += count * bounds(*bucket).middle_ns();
     }
-    own
+    histogram
 }
 
 /// The number of packets is that of the section `traffic`.
@@ -132,23 +132,27 @@ fn latency(traffic: &Traffic, seconds: f64) -> Latency {
         let of_cpu =
             |packets: &u64| histogram(packets / one_in, point, is_slow, *packets as f64 / most);
         let cpus: Vec<Histogram> = packets.iter().map(of_cpu).collect();
-        let mut own = PointLatency::new(point, "demonstration of fentry", cpus.len());
-        for (bucket, row) in own.buckets.iter_mut().enumerate() {
+        let mut point_latency = PointLatency::new(point, "demonstration of fentry", cpus.len());
+        for (bucket, row) in point_latency.buckets.iter_mut().enumerate() {
             let counts: Vec<u64> = cpus.iter().map(|cpu| cpu.counts()[bucket]).collect();
             *row = counts.iter().any(|&count| count > 0).then_some(counts);
         }
-        own.sum_ns = cpus.iter().map(|cpu| cpu.sum_ns).collect();
-        if let Some(first) = own.negative.first_mut().filter(|_| point == Point::IpStart) {
+        point_latency.sum_ns = cpus.iter().map(|cpu| cpu.sum_ns).collect();
+        if let Some(first) = point_latency
+            .negative
+            .first_mut()
+            .filter(|_| point == Point::IpStart)
+        {
             *first = packets.iter().sum::<u64>() / 1_000_000;
         }
-        let all = own.histogram();
+        let all = point_latency.histogram();
         for (kind, names) in [
             (GroupKind::Interface, INTERFACES),
             (GroupKind::Owner, OWNERS),
         ] {
             latency.groups.extend(groups(kind, names, point, &all));
         }
-        latency.points.push(own);
+        latency.points.push(point_latency);
     }
     latency
 }
@@ -170,7 +174,7 @@ fn groups(
         let histogram = part(one_in);
         let counts = left.counts().iter().zip(histogram.counts());
         let counts: Vec<u64> = counts
-            .map(|(left, own)| left.saturating_sub(*own))
+            .map(|(left, count)| left.saturating_sub(*count))
             .collect();
         left = Histogram::of(&counts, left.sum_ns.saturating_sub(histogram.sum_ns));
         found.push(GroupLatency {

@@ -20,22 +20,22 @@ const FAMILIES: &[Family] = metrics! {
     Histogram "netto_netstack_latency_seconds" Seconds ["point"];
         "How long after its arrival a packet was at a point of the network stack; of the \
          points driver-to-ip, qdisc, tcp-read-wait and udp-read-wait, how long it waited there.";
-        |inputs, out| for own in points(inputs) {
-            out.push_histogram(&[own.point.slug()], &own.histogram());
+        |inputs, out| for latency in points(inputs) {
+            out.push_histogram(&[latency.point.slug()], &latency.histogram());
         };
     Counter "netto_netstack_latency_anomalies_total" Count("packet") ["point", "kind"];
         "Packets that are in no bucket: by their clocks they were there before they had \
          arrived (negative), or took 17 seconds or longer (too_long).";
-        |inputs, out| for own in points(inputs) {
-            let slug = own.point.slug();
-            out.push(&[slug, "negative"], Value::Count(own.negative_total()));
-            out.push(&[slug, "too_long"], Value::Count(own.too_long_total()));
+        |inputs, out| for latency in points(inputs) {
+            let slug = latency.point.slug();
+            out.push(&[slug, "negative"], Value::Count(latency.negative_total()));
+            out.push(&[slug, "too_long"], Value::Count(latency.too_long_total()));
         };
     Counter "netto_netstack_latency_lost_stamps_total" Count("packet") ["point"];
         "Packets at a point that are in no bucket because it was lost when they came, or, for \
          a wait, when they were enqueued.";
-        |inputs, out| for own in points(inputs) {
-            out.push(&[own.point.slug()], Value::Count(own.lost_total()));
+        |inputs, out| for latency in points(inputs) {
+            out.push(&[latency.point.slug()], Value::Count(latency.lost_total()));
         };
 };
 
@@ -49,8 +49,8 @@ const COMPAT: &[Family] = metrics! {
             let kinds = [GroupKind::Interface, GroupKind::Owner];
             let has = |kind: &GroupKind| latency.groups.iter().any(|group| group.kind == *kind);
             let kind = kinds.into_iter().find(has);
-            for own in &latency.points {
-                let Some(hook) = own.point.netstacklat() else {
+            for point_latency in &latency.points {
+                let Some(hook) = point_latency.point.netstacklat() else {
                     continue;
                 };
                 let mut push = |name: &str, histogram: &Histogram| match kind {
@@ -59,12 +59,12 @@ const COMPAT: &[Family] = metrics! {
                 };
                 let groups = latency.groups.iter();
                 let groups =
-                    groups.filter(|group| Some(group.kind) == kind && group.point == own.point);
+                    groups.filter(|group| Some(group.kind) == kind && group.point == point_latency.point);
                 match kind {
                     Some(_) => groups.for_each(|group| {
                         push(group.name.as_deref().unwrap_or("other"), &group.histogram);
                     }),
-                    None => push("", &own.histogram()),
+                    None => push("", &point_latency.histogram()),
                 }
             }
         };

@@ -13,9 +13,9 @@ const MOST_NAMES: usize = 128;
 pub(crate) const OPTIONS: Options = Options {
     arguments: LatencyOptions::augment_args,
     read: |matches, options| {
-        let own = LatencyOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        let is_on = own.latency.unwrap_or(false);
-        let request = own.request()?;
+        let given = LatencyOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        let is_on = given.latency.unwrap_or(false);
+        let request = given.request()?;
         Ok(if is_on {
             options.with(crate::FEATURE.name, request)
         } else {

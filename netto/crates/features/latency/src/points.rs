@@ -19,7 +19,12 @@ type Ways = Vec<Result<String, String>>;
 /// If its type information cannot be read.
 fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
     let found = hookable()?;
-    let of = |point: &Point| (*point, plan::ways(*point, |own| found.contains(own.name)));
+    let of = |point: &Point| {
+        (
+            *point,
+            plan::ways(*point, |program| found.contains(program.name)),
+        )
+    };
     Ok(Point::ALL.iter().map(of).collect())
 }
 
@@ -39,10 +44,10 @@ fn text(ways: Result<&[(Point, Ways)], &str>) -> String {
         };
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{} ({twin})\n    {}", point.slug(), point.help());
-        let own = ways
+        let of_point = ways
             .ok()
             .and_then(|ways| ways.iter().find(|(known, _)| *known == point));
-        for (number, way) in own.iter().flat_map(|(_, ways)| ways).enumerate() {
+        for (number, way) in of_point.iter().flat_map(|(_, ways)| ways).enumerate() {
             let when = match number {
                 0 => "hooked at",
                 _ => "where that is refused",

@@ -106,7 +106,7 @@ fn line(name: &str, histogram: &Histogram, seconds: f64) -> String {
     for (share, _) in PERCENTILES {
         let figure = histogram
             .percentile(share)
-            .map_or("–".to_owned(), |own| time(own.ns));
+            .map_or("–".to_owned(), |percentile| time(percentile.ns));
         let _ = write!(line, "{figure:>FIGURE$}");
     }
     let rate = histogram.count() as f64 / seconds;
@@ -133,10 +133,14 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
     }
     let _ = writeln!(text, "{:>FIGURE$}  {}", "/s", axis());
     for point in Point::ALL {
-        let Some(own) = latency.of(point) else {
+        let Some(point_latency) = latency.of(point) else {
             continue;
         };
-        let _ = writeln!(text, "{}", line(point.slug(), &own.histogram(), seconds));
+        let _ = writeln!(
+            text,
+            "{}",
+            line(point.slug(), &point_latency.histogram(), seconds)
+        );
         let groups = latency.groups.iter();
         for group in groups.filter(|group| has_groups && group.point == point) {
             let name = group.name.as_deref().unwrap_or("other");
@@ -145,15 +149,15 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
         }
         let lost = format!(
             "with a lost stamp ({} of these packets are known)",
-            own.known_share()
+            point_latency.known_share()
         );
         let anomalies = [
             (
-                own.negative_total(),
+                point_latency.negative_total(),
                 "before they had arrived, by their clocks",
             ),
-            (own.too_long_total(), "after 17 s and more"),
-            (own.lost_total(), lost.as_str()),
+            (point_latency.too_long_total(), "after 17 s and more"),
+            (point_latency.lost_total(), lost.as_str()),
         ];
         for (count, what) in anomalies.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "  in no bucket: {count} {what}");

@@ -12,8 +12,11 @@ pub const API: Api = Api {
 };
 
 fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
-    let own = snapshot.sections.own.as_ref();
-    object.optional("own", own.map(|own| OwnView::new(info, snapshot, own)));
+    let own_cost = snapshot.sections.own.as_ref();
+    object.optional(
+        "own",
+        own_cost.map(|own_cost| OwnView::new(info, snapshot, own_cost)),
+    );
 }
 
 /// [`OwnCost`] with its parts under their names.
@@ -43,23 +46,23 @@ struct OwnView<'a> {
 }
 
 impl<'a> OwnView<'a> {
-    fn new(info: &Info, snapshot: &Snapshot, own: &'a OwnCost) -> Self {
+    fn new(info: &Info, snapshot: &Snapshot, own_cost: &'a OwnCost) -> Self {
         let capacity_ns = snapshot.capacity_ns();
-        let taken_ns = own.taken_total_ns();
+        let taken_ns = own_cost.taken_total_ns();
         OwnView {
-            user_ns: own.user_ns,
-            system_ns: own.system_ns,
-            resident_bytes: own.resident_bytes,
-            analysis_ns: own.analysis_ns,
+            user_ns: own_cost.user_ns,
+            system_ns: own_cost.system_ns,
+            resident_bytes: own_cost.resident_bytes,
+            analysis_ns: own_cost.analysis_ns,
             taken_ns,
             share_ratio: taken_ns
                 .filter(|_| capacity_ns > 0)
                 .map(|ns| ns as f64 / capacity_ns as f64),
-            costliest: own.costliest,
+            costliest: own_cost.costliest,
             max_overhead_ratio: info.max_overhead_ratio,
-            parts: Parts(own),
-            sampling_hz: own.sampling_hz.as_deref(),
-            instruments: &own.instruments,
+            parts: Parts(own_cost),
+            sampling_hz: own_cost.sampling_hz.as_deref(),
+            instruments: &own_cost.instruments,
         }
     }
 }
@@ -77,10 +80,10 @@ struct PartView<'a> {
 
 impl Serialize for Parts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self.0;
+        let own_cost = self.0;
         let mut map = serializer.serialize_map(Some(OwnPart::ALL.len()))?;
         for part in OwnPart::ALL {
-            let known = own.part_ns(part).zip(own.part_total_ns(part));
+            let known = own_cost.part_ns(part).zip(own_cost.part_total_ns(part));
             let view = known.map(|(cpu_ns, total_ns)| PartView {
                 instrument: part.instrument(),
                 cpu_ns,
@@ -109,36 +112,36 @@ mod tests {
     #[test]
     fn what_netto_costs_stands_under_its_parts() {
         let mut snapshot = measured(1);
-        let own = snapshot.sections.own.as_mut().unwrap();
-        own.taken_ns = vec![None; OwnPart::ALL.len()];
-        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![3_000_000, 1_000_000]);
-        own.taken_ns[OwnPart::Daemon as usize] = Some(vec![0, 1_000_000]);
-        own.sampling_hz = Some(vec![1000, 0]);
-        own.costliest = Some(CostliestCpu {
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.taken_ns = vec![None; OwnPart::ALL.len()];
+        own_cost.taken_ns[OwnPart::Sampler as usize] = Some(vec![3_000_000, 1_000_000]);
+        own_cost.taken_ns[OwnPart::Daemon as usize] = Some(vec![0, 1_000_000]);
+        own_cost.sampling_hz = Some(vec![1000, 0]);
+        own_cost.costliest = Some(CostliestCpu {
             cpu: 0,
             ratio: 0.006,
         });
-        let own = shown(&snapshot);
-        assert_eq!(own["taken_ns"], 5_000_000);
-        assert_eq!(own["share_ratio"], 0.005);
-        assert_eq!(own["costliest"]["cpu"], 0);
-        assert_eq!(own["costliest"]["ratio"], 0.006);
-        assert_eq!(own["max_overhead_ratio"], 0.01);
-        assert_eq!(own["sampling_hz"], serde_json::json!([1000, 0]));
-        let sampler = &own["parts"]["sampler"];
+        let answer = shown(&snapshot);
+        assert_eq!(answer["taken_ns"], 5_000_000);
+        assert_eq!(answer["share_ratio"], 0.005);
+        assert_eq!(answer["costliest"]["cpu"], 0);
+        assert_eq!(answer["costliest"]["ratio"], 0.006);
+        assert_eq!(answer["max_overhead_ratio"], 0.01);
+        assert_eq!(answer["sampling_hz"], serde_json::json!([1000, 0]));
+        let sampler = &answer["parts"]["sampler"];
         assert_eq!(sampler["cpu_ns"], serde_json::json!([3_000_000, 1_000_000]));
         assert_eq!(sampler["total_ns"], 4_000_000);
         assert_eq!(sampler["instrument"], "cost");
-        let sends = &own["parts"]["sends"];
+        let sends = &answer["parts"]["sends"];
         assert_eq!(sends["unavailable"], "not known in this interval");
     }
 
     #[test]
     fn what_netto_costs_is_absent_where_it_is_not_known() {
-        let own = shown(&measured(1));
-        assert_eq!(own["user_ns"], 1_000_000);
+        let answer = shown(&measured(1));
+        assert_eq!(answer["user_ns"], 1_000_000);
         for absent in ["taken_ns", "share_ratio", "costliest", "sampling_hz"] {
-            assert_eq!(own.get(absent), None, "{absent}");
+            assert_eq!(answer.get(absent), None, "{absent}");
         }
     }
 }

@@ -22,8 +22,8 @@ const AVERAGED_NS: f64 = 1e10;
 pub fn generator() -> Generator {
     let mut overhead = Overhead::default();
     Box::new(move |interval, sections| {
-        let own = overhead.interval(interval.work, interval.length_ns, interval.stacks);
-        sections.own = Some(own);
+        let own_cost = overhead.interval(interval.work, interval.length_ns, interval.stacks);
+        sections.own = Some(own_cost);
     })
 }
 
@@ -73,7 +73,7 @@ impl Overhead {
             ("drops", 2),
             ("own", 2),
         ];
-        let mut own = OwnCost {
+        let mut own_cost = OwnCost {
             user_ns,
             system_ns,
             resident_bytes: 17_000_000 + cpus as u64 * 60_000,
@@ -88,18 +88,18 @@ impl Overhead {
                 })
                 .to_vec(),
         };
-        self.average(&own, interval_ns);
+        self.average(&own_cost, interval_ns);
         let most = (0_u32..)
             .zip(&self.ratios)
             .max_by(|a, b| a.1.total_cmp(b.1));
-        own.costliest = most.map(|(cpu, &ratio)| CostliestCpu { cpu, ratio });
-        own
+        own_cost.costliest = most.map(|(cpu, &ratio)| CostliestCpu { cpu, ratio });
+        own_cost
     }
 
-    fn average(&mut self, own: &OwnCost, interval_ns: u64) {
+    fn average(&mut self, own_cost: &OwnCost, interval_ns: u64) {
         let interval = interval_ns as f64;
-        let now = |cpu: usize| own.cpu_taken_ns(cpu).unwrap_or(0) as f64 / interval;
-        for cpu in self.ratios.len()..own.taken_ns[0].as_ref().map_or(0, Vec::len) {
+        let now = |cpu: usize| own_cost.cpu_taken_ns(cpu).unwrap_or(0) as f64 / interval;
+        for cpu in self.ratios.len()..own_cost.taken_ns[0].as_ref().map_or(0, Vec::len) {
             self.ratios.push(now(cpu));
         }
         let weight = (interval / AVERAGED_NS).min(1.0);
@@ -148,11 +148,11 @@ mod tests {
         let (mut load, mut overhead) = (Load::new(16, 2, 1), Overhead::default());
         for number in 1..=40 {
             let work = load.interval(f64::from(number) / 2.0, 500_000_000, 500);
-            let own = overhead.interval(&work, 500_000_000, 500);
-            let costliest = own.costliest.unwrap();
+            let own_cost = overhead.interval(&work, 500_000_000, 500);
+            let costliest = own_cost.costliest.unwrap();
             assert!(costliest.ratio > 0.001 && costliest.ratio < MAX_OVERHEAD);
-            let total: u64 = (0..16).filter_map(|cpu| own.cpu_taken_ns(cpu)).sum();
-            assert_eq!(own.taken_total_ns(), Some(total));
+            let total: u64 = (0..16).filter_map(|cpu| own_cost.cpu_taken_ns(cpu)).sum();
+            assert_eq!(own_cost.taken_total_ns(), Some(total));
         }
     }
 }

@@ -89,8 +89,8 @@ fn busy_ratios(modes: &Modes) -> Vec<f64> {
 fn rows(taken: &Taken) -> Vec<Option<Vec<u64>>> {
     let rounded = |row: &[u64]| row.iter().map(|ns| ns - ns % ROUNDED_TO_NS).collect();
     let row = |part: OwnPart| {
-        let own = taken.parts().find(|(name, _)| *name == part.slug());
-        own.map(|(_, row)| rounded(row))
+        let found = taken.parts().find(|(name, _)| *name == part.slug());
+        found.map(|(_, row)| rounded(row))
     };
     OwnPart::ALL.map(row).into()
 }

@@ -13,9 +13,9 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
     Counter "netto_user_cpu_seconds_total" Seconds ["mode"] as Otlp::Named("netto.daemon.cpu.time");
         "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.";
         |inputs, out| {
-            if let Some(own) = own(inputs) {
-                out.push(&["user"], Value::Nanoseconds(own.user_ns));
-                out.push(&["system"], Value::Nanoseconds(own.system_ns));
+            if let Some(own_cost) = own(inputs) {
+                out.push(&["user"], Value::Nanoseconds(own_cost.user_ns));
+                out.push(&["system"], Value::Nanoseconds(own_cost.system_ns));
             }
         };
     Gauge "netto_resident_memory_bytes" Bytes [] as Otlp::Named("netto.daemon.memory");
@@ -25,8 +25,8 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
         "CPU time that netto took from a CPU, by part: an estimate, of probes by their runs \
          and what one was found to cost.";
         |inputs, out| {
-            let Some(own) = own(inputs) else { return };
-            let rows = OwnPart::ALL.map(|part| (part.slug(), own.part_ns(part)));
+            let Some(own_cost) = own(inputs) else { return };
+            let rows = OwnPart::ALL.map(|part| (part.slug(), own_cost.part_ns(part)));
             inputs.per_cpu(|cpu, column| {
                 for (slug, row) in rows {
                     let ns = row.and_then(|row| row.get(column));
@@ -72,15 +72,15 @@ mod tests {
         for absent in ["netto_overhead_ratio", "sampling_hertz", "part="] {
             assert!(!page.contains(absent), "{page}");
         }
-        let own = snapshot.sections.own.as_mut().unwrap();
-        own.taken_ns = vec![None; OwnPart::ALL.len()];
-        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![1_500_000, 0]);
-        own.sampling_hz = Some(vec![1000, 0]);
-        own.costliest = Some(CostliestCpu {
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.taken_ns = vec![None; OwnPart::ALL.len()];
+        own_cost.taken_ns[OwnPart::Sampler as usize] = Some(vec![1_500_000, 0]);
+        own_cost.sampling_hz = Some(vec![1000, 0]);
+        own_cost.costliest = Some(CostliestCpu {
             cpu: 0,
             ratio: 0.004,
         });
-        own.instruments = vec![InstrumentCost {
+        own_cost.instruments = vec![InstrumentCost {
             name: "cost".to_owned(),
             analysis_ns: 250_000,
         }];

@@ -7,9 +7,9 @@ use metrics_common::view::Table;
 /// A row for each CPU and part of netto.
 pub const TABLES: &[Table] = &[table! {
     Table name "own" of (_, snapshot):
-        for own in snapshot.sections.own.iter(),
+        for own_cost in snapshot.sections.own.iter(),
         for part in OwnPart::ALL,
-        for (cpu, ns) in snapshot.cpus.iter().zip(own.part_ns(part).unwrap_or_default()) =>
+        for (cpu, ns) in snapshot.cpus.iter().zip(own_cost.part_ns(part).unwrap_or_default()) =>
     count "cpu"    = cpu;
     text  "part"   = part.slug();
     count "cpu_ns" = ns;

@@ -62,11 +62,11 @@ struct FlowView {
 
 impl FlowView {
     fn all(owners: &Owners, owner: usize) -> Vec<FlowView> {
-        let view = |own: &OwnerFlow| FlowView {
-            protocol: own.protocol,
-            service: service_of(own.protocol, own.ends),
-            ends: own.ends,
-            cpu_ns: own.ns,
+        let view = |flow: &OwnerFlow| FlowView {
+            protocol: flow.protocol,
+            service: service_of(flow.protocol, flow.ends),
+            ends: flow.ends,
+            cpu_ns: flow.ns,
         };
         owners.flows_of(owner).map(view).collect()
     }
@@ -141,15 +141,15 @@ impl<'a> SectionView<'a> {
         let accounts = owners.accounts().into_iter().zip(accounts);
         let views = owners.owners.iter().zip(accounts).enumerate();
         let views = views.map(|(place, (owner, (account, intervals)))| {
-            let own = owners.caused.iter();
-            let own = own.filter(|caused| caused.owner as usize == place);
+            let rows = owners.caused.iter();
+            let rows = rows.filter(|caused| caused.owner as usize == place);
             SectionOwner {
                 label: owner.label(),
                 owner,
                 stalled_ns: account.stalled_ns,
                 intervals,
                 irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
-                caused: own.map(caused).collect(),
+                caused: rows.map(caused).collect(),
                 conversations: FlowView::all(owners, place),
             }
         });
@@ -228,7 +228,10 @@ struct CausedComponent<'a> {
 
 fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     let owners = snapshot.sections.owners.as_ref();
-    object.optional("owners", owners.map(|own| SectionView::new(info, own)));
+    object.optional(
+        "owners",
+        owners.map(|owners| SectionView::new(info, owners)),
+    );
 }
 
 fn answer(
@@ -427,8 +430,8 @@ mod tests {
         let answer = answered(&recent, 50);
         let of = |owner: usize, name: &str| {
             let bounds = &answer["owners"][owner][name];
-            let own = &answer["owners"][owner][name.replace("_interval", "")];
-            [&bounds[0], own, &bounds[1]].map(|ns| (ns.as_f64().unwrap() / 1e7).round() as u64)
+            let figure = &answer["owners"][owner][name.replace("_interval", "")];
+            [&bounds[0], figure, &bounds[1]].map(|ns| (ns.as_f64().unwrap() / 1e7).round() as u64)
         };
         // Of 540 in units of 10 ms.
         assert_eq!(answer["owners"][0]["label"], "/g3");
@@ -454,7 +457,7 @@ mod tests {
         let owners = some["owners"].as_array().unwrap();
         let labels: Vec<&str> = owners
             .iter()
-            .filter_map(|own| own["label"].as_str())
+            .filter_map(|owner| owner["label"].as_str())
             .collect();
         assert_eq!(labels, ["/g3", "other"]);
         assert_eq!(owners[1]["caused_ns"], 5 * 7 * (2 + 3));

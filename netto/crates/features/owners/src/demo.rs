@@ -113,7 +113,7 @@ fn section(work: &Work, seconds: f64) -> Owners {
         let Some(values) = values.as_ref().filter(|_| is_networking && !is_whole) else {
             continue;
         };
-        let at = match basis.iter().position(|own| own.component == event as u32) {
+        let at = match basis.iter().position(|row| row.component == event as u32) {
             Some(at) => at,
             None => {
                 basis.push(OwnerBasis {
@@ -162,10 +162,10 @@ fn section(work: &Work, seconds: f64) -> Owners {
         })
     });
     // As if samples were taken 250 times a second.
-    for own in &mut basis {
-        let ns_ms = 4 * own.total_ns();
-        own.cause_ns_ms = Some(ns_ms);
-        own.payer_ns_ms = is_softirq(own.component as usize).then_some(ns_ms);
+    for row in &mut basis {
+        let ns_ms = 4 * row.total_ns();
+        row.cause_ns_ms = Some(ns_ms);
+        row.payer_ns_ms = is_softirq(row.component as usize).then_some(ns_ms);
     }
     Owners {
         caused: rows.collect(),
@@ -255,27 +255,35 @@ mod tests {
                     let rows = owners
                         .caused
                         .iter()
-                        .filter(|own| own.component as usize == row);
-                    let sum: u64 = rows.map(|own| own.cpu_ns[cpu]).sum();
+                        .filter(|caused| caused.component as usize == row);
+                    let sum: u64 = rows.map(|caused| caused.cpu_ns[cpu]).sum();
                     assert_eq!(sum, *ns, "{} on {cpu}", COMPONENTS[row].slug);
                 }
             }
-            let softirq_ns: u64 = owners.accounts().iter().map(|own| own.softirq_ns).sum();
+            let softirq_ns: u64 = owners
+                .accounts()
+                .iter()
+                .map(|account| account.softirq_ns)
+                .sum();
             assert_eq!(
-                owners.taken.iter().map(|own| own.ns).sum::<u64>(),
+                owners
+                    .taken
+                    .iter()
+                    .map(|interruption| interruption.ns)
+                    .sum::<u64>(),
                 softirq_ns
             );
             let network = work.components[index_of("network").unwrap()].as_ref();
             let of_basis: u64 = owners
                 .basis
                 .iter()
-                .map(|own| {
-                    own.task_ns
-                        + own.socket_ns
-                        + own.interface_ns
-                        + own.proportion_ns
-                        + own.nothing_ns
-                        + own.unknown_ns
+                .map(|row| {
+                    row.task_ns
+                        + row.socket_ns
+                        + row.interface_ns
+                        + row.proportion_ns
+                        + row.nothing_ns
+                        + row.unknown_ns
                 })
                 .sum();
             assert_eq!(of_basis, network.unwrap().iter().sum::<u64>());

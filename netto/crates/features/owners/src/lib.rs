@@ -250,12 +250,12 @@ impl WhoseCost {
         now_ns: u64,
     ) -> Vec<[Owner; 2]> {
         let mut named = Vec::with_capacity(long.len());
-        for (place, own) in long.iter().enumerate() {
-            let runner = self.runner(&own.tag);
+        for (place, softirq) in long.iter().enumerate() {
+            let runner = self.runner(&softirq.tag);
             let sampled = self.long_causes.get(place).and_then(Tally::most);
             let cause = sampled.unwrap_or_else(|| {
-                let causer = if overhead.was_attached(&self.group, own.began_ns()) {
-                    owner(&own.tag.last).unwrap_or(Causer::Nobody)
+                let causer = if overhead.was_attached(&self.group, softirq.began_ns()) {
+                    owner(&softirq.tag.last).unwrap_or(Causer::Nobody)
                 } else {
                     Causer::Unknown
                 };

@@ -9,8 +9,8 @@ use crate::OwnerLevel;
 pub(crate) const OPTIONS: Options = Options {
     arguments: OwnersOptions::augment_args,
     read: |matches, options| {
-        let own = OwnersOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        Ok(match own.owners {
+        let given = OwnersOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match given.owners {
             Some(name) => options.with(crate::FEATURE.name, OwnerLevel::from(name)),
             None => options,
         })

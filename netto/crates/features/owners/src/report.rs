@@ -120,7 +120,7 @@ fn lines(owners: &OwnersReport) -> String {
     if owners.measured_ns == 0 {
         return text;
     }
-    if !owners.owners.iter().any(|own| own.kind.loses()) {
+    if !owners.owners.iter().any(|owner| owner.kind.loses()) {
         return "\nno owner caused or paid any networking\n".to_owned();
     }
     let of_time = |ns: u64| cpus(ns as f64 / owners.measured_ns as f64);
@@ -131,7 +131,7 @@ fn lines(owners: &OwnersReport) -> String {
     let has_pressure = owners
         .owners
         .iter()
-        .any(|own| own.irq_pressure_ns.is_some());
+        .any(|owner| owner.irq_pressure_ns.is_some());
     let pressure = if has_pressure { " irq.pressure" } else { "" };
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -139,21 +139,22 @@ fn lines(owners: &OwnersReport) -> String {
         "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}{pressure}",
         "whose it was", "share", "CPUs", "95 %", "others paid", "others took", "stalled"
     );
-    let shown = owners.owners.iter().filter(|own| own.kind.loses());
-    for own in shown.take(LINES) {
-        let account = &own.account;
+    let shown = owners.owners.iter().filter(|owner| owner.kind.loses());
+    for owner in shown.take(LINES) {
+        let account = &owner.account;
         let share = account.caused_ns as f64 / owners.total_ns.max(1) as f64;
         let _ = writeln!(
             text,
             "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>12} {:>9}{}",
-            shortened(&plain(&own.label), NAMES),
+            shortened(&plain(&owner.label), NAMES),
             percent(share),
             of_time(account.caused_ns),
-            range(own.intervals.caused_interval_ns).unwrap_or_default(),
+            range(owner.intervals.caused_interval_ns).unwrap_or_default(),
             of_time(account.made_others_pay_ns),
             of_time(account.others_took_ns),
             of_time(account.stalled_ns),
-            own.irq_pressure_ns
+            owner
+                .irq_pressure_ns
                 .map_or_else(String::new, |ns| format!(" {:>12}", of_time(ns))),
         );
     }
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_largest_stand_with_their_shares_and_who_took_most_from_whom() {
-        let own = |label: &str, kind, caused_ns| OwnerSummary {
+        let owner = |label: &str, kind, caused_ns| OwnerSummary {
             label: label.to_owned(),
             kind,
             account: Account {
@@ -235,8 +236,8 @@ mod tests {
             measured_ns: 1_000_000_000,
             total_ns: 2_000_000_000,
             owners: vec![
-                own(&"\u{1b}long".repeat(12), OwnerKind::Cgroup, 500_000_000),
-                own("idle CPUs", OwnerKind::Idle, 0),
+                owner(&"\u{1b}long".repeat(12), OwnerKind::Cgroup, 500_000_000),
+                owner("idle CPUs", OwnerKind::Idle, 0),
             ],
             largest_pair: Some(Pair {
                 cause: "a".to_owned(),
@@ -258,7 +259,7 @@ mod tests {
         assert!(text.contains(" 0.250–1.000 "), "{text}");
         assert!(!text.contains("idle CPUs"), "they lose nothing: {text}");
         let quiet = OwnersReport {
-            owners: vec![own("idle CPUs", OwnerKind::Idle, 0)],
+            owners: vec![owner("idle CPUs", OwnerKind::Idle, 0)],
             ..summary
         };
         assert_eq!(lines(&quiet), "\nno owner caused or paid any networking\n");

@@ -98,8 +98,9 @@ impl OwnerResolver {
 
     /// Takes the answers since the last call.
     pub(crate) fn take_answers(&mut self, now_ns: u64) {
-        self.holders.forget_old(now_ns, |own| own.at_ns);
-        self.interfaces.forget_old(now_ns, |own| own.at_ns);
+        self.holders.forget_old(now_ns, |holder| holder.at_ns);
+        self.interfaces
+            .forget_old(now_ns, |interface| interface.at_ns);
         for answer in self.answers.try_iter() {
             match answer {
                 Answer::Group(id, path) => {
@@ -185,7 +186,9 @@ impl OwnerResolver {
             return None;
         }
         let known = self.holders.get(socket.inode);
-        let is_old = known.as_ref().is_none_or(|it| is_old(it.at_ns, now_ns));
+        let is_old = known
+            .as_ref()
+            .is_none_or(|known| is_old(known.at_ns, now_ns));
         let process = known.and_then(|known| known.value.clone());
         if is_old {
             let group = self.path(socket.cgroup);
@@ -252,7 +255,7 @@ impl OwnerResolver {
     /// Name of a pod. One that was not found may appear later; a name never changes.
     fn pod(&mut self, uid: u128, now_ns: u64) -> Option<&Pod> {
         let known = self.pods.peek(uid);
-        if known.is_none_or(|it| it.value.is_none() && is_old(it.at_ns, now_ns)) {
+        if known.is_none_or(|known| known.value.is_none() && is_old(known.at_ns, now_ns)) {
             self.ask(Subject::Pod(uid), None);
         }
         self.pods.get(uid)?.value.as_ref()
@@ -260,7 +263,9 @@ impl OwnerResolver {
 
     fn interface(&mut self, interface: Interface, now_ns: u64) -> Owner {
         let known = self.interfaces.get(interface);
-        let is_old = known.as_ref().is_none_or(|it| is_old(it.at_ns, now_ns));
+        let is_old = known
+            .as_ref()
+            .is_none_or(|known| is_old(known.at_ns, now_ns));
         let value = known.map(|known| known.value.clone());
         if is_old {
             self.ask(Subject::Interface(interface), None);

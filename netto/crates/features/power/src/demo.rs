@@ -13,7 +13,10 @@ pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let row = index_of("network").zip(sections.cost.as_ref());
         let network_ns = row.and_then(|(row, cost)| cost.total_ns(row)).unwrap_or(0);
-        let busy_ns = sections.modes.as_ref().map_or(0, |own| own.host.busy_ns());
+        let busy_ns = sections
+            .modes
+            .as_ref()
+            .map_or(0, |modes| modes.host.busy_ns());
         let busy_ns = busy_ns.max(network_ns).max(1) as f64;
         let length_ns = interval.length_ns as f64;
         let idle_watts = interval.work.modes.len() as f64 * IDLE_WATTS;

@@ -63,12 +63,12 @@ fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> 
         let text = read(&path)?;
         short_line(&text).ok_or_else(|| anyhow!("{} holds no name", path.display()))
     };
-    let own = name_in(path)?;
+    let name = name_in(path)?;
     match numbers.split_once(':') {
-        None => Ok(own),
+        None => Ok(name),
         Some((package, _)) => {
             let parent = name_in(&base.join(format!("intel-rapl:{package}")))?;
-            Ok(format!("{parent}/{own}"))
+            Ok(format!("{parent}/{name}"))
         }
     }
 }

@@ -34,11 +34,11 @@ const KNOWN_MS: u64 = 4;
 /// Whose packets a component was for.
 fn causes_of(owners: &Owners, component: usize) -> Causes {
     let mut causes = Causes::default();
-    for own in &owners.caused {
-        if own.component as usize == component
-            && let Some(owner) = owners.owners.get(own.owner as usize)
+    for caused in &owners.caused {
+        if caused.component as usize == component
+            && let Some(owner) = owners.owners.get(caused.owner as usize)
         {
-            let ns = own.cpu_ns.iter().sum();
+            let ns = caused.cpu_ns.iter().sum();
             causes.add(owner, ns, Some(KNOWN_MS * ns));
         }
     }
@@ -52,15 +52,15 @@ pub(crate) fn generator() -> Generator {
         let interfaces = sections
             .traffic
             .as_ref()
-            .and_then(|own| own.interfaces.as_ref());
+            .and_then(|traffic| traffic.interfaces.as_ref());
         let work = interval.work;
-        let program = |(place, own): (usize, &(&str, &str, [&str; 2], &str, u64))| {
-            let (name, kind, [hook, target], component, per_mille) = *own;
+        let program = |(place, row): (usize, &(&str, &str, [&str; 2], &str, u64))| {
+            let (name, kind, [hook, target], component, per_mille) = *row;
             let component = index_of(component)?;
             let time_ns = work.components.get(component)?.as_ref()?;
             let cpu_ns: Vec<u64> = time_ns.iter().map(|ns| ns / 1_000 * per_mille).collect();
-            let interface =
-                interfaces.and_then(|all| all.named.iter().find(|own| own.name == target));
+            let interface = interfaces
+                .and_then(|all| all.named.iter().find(|interface| interface.name == target));
             let packets = interface.map(|interface| Packets {
                 count: interface.counts.rx_packets,
                 cpu_ns: cpu_ns.iter().sum(),
@@ -96,7 +96,7 @@ pub(crate) fn generator() -> Generator {
             })
         };
         let mut programs: Vec<Program> = PROGRAMS.iter().enumerate().filter_map(program).collect();
-        programs.sort_by_key(|own| std::cmp::Reverse(own.total_ns()));
+        programs.sort_by_key(|program| std::cmp::Reverse(program.total_ns()));
         sections.programs = Some(Programs {
             programs,
             other_cpu_ns: vec![0; work.modes.len()],

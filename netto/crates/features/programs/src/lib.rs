@@ -130,7 +130,7 @@ impl ProgramCost {
         let mut samples = cpu.inside;
         for (place, &event) in self.events.iter().enumerate() {
             let (inside, rest) =
-                samples.split_at(samples.partition_point(|(own, _)| own.event <= event));
+                samples.split_at(samples.partition_point(|(sample, _)| sample.event <= event));
             samples = rest;
             let time_ns = cost.cpu_ns(event).and_then(|row| row.get(column));
             let divided = Event {
@@ -270,12 +270,12 @@ impl Instrument for ProgramCost {
         loaded.samples.sort();
         let samples = loaded.samples.in_programs().iter();
         let inside: Vec<(InProgram, usize)> = samples
-            .map(|own| (*own, self.slot_of(loaded, own.program, now_ns)))
+            .map(|sample| (*sample, self.slot_of(loaded, sample.program, now_ns)))
             .collect();
         let known = known.map(|known| -> Vec<(usize, ProgramCause)> {
             let known = known.into_iter();
             known
-                .map(|own| (self.slot_of(loaded, own.program, now_ns), own))
+                .map(|sample| (self.slot_of(loaded, sample.program, now_ns), sample))
                 .collect()
         });
         let mut section = self.section(tick.cpus.len());
@@ -285,7 +285,7 @@ impl Instrument for ProgramCost {
                 None => section.other_samples += 1,
             }
         }
-        let place_of = |event: usize| self.events.iter().position(|own| *own == event);
+        let place_of = |event: usize| self.events.iter().position(|row| *row == event);
         let slots = inside.iter();
         let slots = slots
             .filter_map(|(sample, slot)| Some((place_of(sample.event)?, *slot, sample.weight)));
@@ -297,8 +297,8 @@ impl Instrument for ProgramCost {
             .begin(tick.interval_ns, &all.collect::<Vec<Mass>>(), slots);
         for (column, &cpu) in tick.cpus.iter().enumerate() {
             let number = cpu as usize;
-            let first = inside.partition_point(|(own, _)| own.cpu < number);
-            let end = inside.partition_point(|(own, _)| own.cpu <= number);
+            let first = inside.partition_point(|(sample, _)| sample.cpu < number);
+            let end = inside.partition_point(|(sample, _)| sample.cpu <= number);
             let count = |row: &[u64]| row.get(column).copied().unwrap_or(0);
             let (taken, lost) = (count(&cost.stacks_taken), count(&cost.stacks_lost));
             let period_ns = platform.readers.sampling_clocks(cpu).period_ns() as u64;
@@ -333,10 +333,10 @@ impl Instrument for ProgramCost {
         }
         self.follow(now_ns, sections.traffic.as_ref(), &mut section);
         // Empty slots.
-        section.programs.retain(|own| own.about.id != 0);
+        section.programs.retain(|program| program.about.id != 0);
         section
             .programs
-            .sort_by_key(|own| std::cmp::Reverse(own.total_ns()));
+            .sort_by_key(|program| std::cmp::Reverse(program.total_ns()));
         sections.programs = Some(section);
         Ok(())
     }

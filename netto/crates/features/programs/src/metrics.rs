@@ -14,9 +14,9 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
          samples).";
         |inputs, out| {
             let Some(programs) = &inputs.sum().sections.programs else { return };
-            for own in &programs.programs {
-                let id = own.about.id.to_string();
-                out.push(&labels(&own.about, &id), Value::Nanoseconds(own.total_ns()));
+            for program in &programs.programs {
+                let id = program.about.id.to_string();
+                out.push(&labels(&program.about, &id), Value::Nanoseconds(program.total_ns()));
             }
             let others_ns = programs.other_cpu_ns.iter().sum();
             if others_ns > 0 {

@@ -24,17 +24,17 @@ pub(crate) fn slowest(
             }
         }
     }
-    let of = |(place, (own, parts)): (usize, (&LongSoftirq, &Tally<usize>))| {
+    let of = |(place, (softirq, parts)): (usize, (&LongSoftirq, &Tally<usize>))| {
         let named = owners.get(place).cloned();
-        let unnamed = || [Owner::single(OwnerKind::Unknown), interrupted(&own.tag)];
+        let unnamed = || [Owner::single(OwnerKind::Unknown), interrupted(&softirq.tag)];
         let [cause, payer] = named.unwrap_or_else(unnamed);
         let part = parts.most().and_then(|row| COMPONENTS.get(row));
         SlowSoftirq {
-            began_unix_ns: unix_ns(own.began_ns()),
-            length_ns: own.length_ns,
-            cpu: own.cpu as u32,
+            began_unix_ns: unix_ns(softirq.began_ns()),
+            length_ns: softirq.length_ns,
+            cpu: softirq.cpu as u32,
             softirq: SOFTIRQS
-                .get(usize::from(own.vector))
+                .get(usize::from(softirq.vector))
                 .map_or("", |name| name)
                 .to_owned(),
             part: part.map(|part| part.slug.to_owned()),
@@ -44,7 +44,7 @@ pub(crate) fn slowest(
         }
     };
     let mut all: Vec<SlowSoftirq> = found.iter().zip(&parts).enumerate().map(of).collect();
-    all.sort_by_key(|own| Reverse(own.length_ns));
+    all.sort_by_key(|slow| Reverse(slow.length_ns));
     all
 }
 
@@ -148,7 +148,7 @@ mod tests {
         let named = slowest(&found, &owners, &[], |ns| ns);
         let names: Vec<_> = named
             .iter()
-            .map(|own| (&*own.cause.cgroup, &*own.payer.cgroup))
+            .map(|slow| (&*slow.cause.cgroup, &*slow.payer.cgroup))
             .collect();
         assert_eq!(names, [("/c", "/d"), ("/a", "/b")]);
         assert_eq!(

@@ -29,9 +29,9 @@ fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
         return vec![line(0, "slowest softirqs", slowest.none())];
     }
     let all = slowest.softirqs.iter().enumerate();
-    all.map(|(rank, own)| {
-        let label = format!("{} on CPU {}", own.softirq, own.cpu);
-        line(rank, &label, report::words(own))
+    all.map(|(rank, slow)| {
+        let label = format!("{} on CPU {}", slow.softirq, slow.cpu);
+        line(rank, &label, report::words(slow))
     })
     .collect()
 }

@@ -51,7 +51,7 @@ fn section(interval: &Interval<'_>, owners: Option<&Owners>, number: u64) -> Opt
             payer: of(owners, chance(at + 19), OwnerKind::Idle),
         });
     }
-    softirqs.sort_by_key(|own| Reverse(own.length_ns));
+    softirqs.sort_by_key(|slow| Reverse(slow.length_ns));
     Some(Slowest {
         softirqs,
         timed: all_ns / USUAL_NS,
@@ -63,8 +63,10 @@ fn section(interval: &Interval<'_>, owners: Option<&Owners>, number: u64) -> Opt
 /// One of the control groups, if there are any.
 fn of(owners: Option<&Owners>, chance: u64, without: OwnerKind) -> Owner {
     let groups = owners.iter().flat_map(|owners| &owners.owners);
-    let groups: Vec<&Owner> = groups.filter(|own| own.kind == OwnerKind::Cgroup).collect();
+    let groups: Vec<&Owner> = groups
+        .filter(|owner| owner.kind == OwnerKind::Cgroup)
+        .collect();
     let place = chance as usize % groups.len().max(1);
-    let one = groups.get(place).map(|own| (*own).clone());
+    let one = groups.get(place).map(|owner| (*owner).clone());
     one.unwrap_or_else(|| Owner::single(without))
 }

@@ -20,14 +20,14 @@ struct LastMinute {
 impl State for LastMinute {
     fn add(&mut self, snapshot: &Snapshot, sum: &mut Snapshot) {
         let slowest = snapshot.sections.slowest.as_ref();
-        for own in slowest.iter().flat_map(|slowest| &slowest.softirqs) {
-            if let Some(vector) = SOFTIRQS.iter().position(|name| *name == own.softirq) {
-                let seen = (own.began_unix_ns, vector, own.length_ns);
+        for slow in slowest.iter().flat_map(|slowest| &slowest.softirqs) {
+            if let Some(vector) = SOFTIRQS.iter().position(|name| *name == slow.softirq) {
+                let seen = (slow.began_unix_ns, vector, slow.length_ns);
                 self.softirqs.push_back(seen);
             }
         }
         let begin_ns = snapshot.time_unix_ns.saturating_sub(MINUTE_NS);
-        self.softirqs.retain(|own| own.0 >= begin_ns);
+        self.softirqs.retain(|seen| seen.0 >= begin_ns);
         if let Some(slowest) = &mut sum.sections.slowest {
             slowest.softirqs.clear();
         }
@@ -41,8 +41,8 @@ impl State for LastMinute {
 impl LastMinute {
     /// The length of the slowest by vector; `None` without one.
     fn longest_ns(&self, vector: usize) -> Option<u64> {
-        let own = self.softirqs.iter().filter(|own| own.1 == vector);
-        own.map(|own| own.2).max()
+        let of_vector = self.softirqs.iter().filter(|seen| seen.1 == vector);
+        of_vector.map(|seen| seen.2).max()
     }
 }
 
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn the_slowest_of_a_minute_is_forgotten_after_it_and_the_sum_has_no_list() {
         let mut last = LastMinute::default();
-        let mut own = slowest();
-        let began_ns = own.softirqs[0].began_unix_ns;
+        let mut section = slowest();
+        let began_ns = section.softirqs[0].began_unix_ns;
         let mut sum = Snapshot::default();
         for (after_s, length_ns, expected) in [
             (1, 500_000, 500_000),
@@ -84,13 +84,13 @@ mod tests {
             (62, 200_000, 300_000),
         ] {
             let time_unix_ns = began_ns + after_s * 1_000_000_000;
-            own.softirqs[0].length_ns = length_ns;
-            own.softirqs[0].began_unix_ns = time_unix_ns - 1_000_000_000;
+            section.softirqs[0].length_ns = length_ns;
+            section.softirqs[0].began_unix_ns = time_unix_ns - 1_000_000_000;
             let mut snapshot = Snapshot {
                 time_unix_ns,
                 ..Snapshot::default()
             };
-            snapshot.sections.slowest = Some(own.clone());
+            snapshot.sections.slowest = Some(section.clone());
             sum.add(&snapshot);
             last.add(&snapshot, &mut sum);
             assert_eq!(last.longest_ns(3), Some(expected), "after {after_s} s");

@@ -39,14 +39,14 @@ pub(crate) fn text(slowest: &Slowest, most: usize) -> String {
 }
 
 /// One in words, without its vector and CPU.
-pub(crate) fn words(own: &SlowSoftirq) -> String {
+pub(crate) fn words(slow: &SlowSoftirq) -> String {
     let [part, payer, cause] = [
-        own.part_label().to_owned(),
-        own.payer.label(),
-        own.cause.label(),
+        slow.part_label().to_owned(),
+        slow.payer.label(),
+        slow.cause.label(),
     ]
-    .map(|own| plain(&own));
-    let took = time(own.length_ns);
+    .map(|label| plain(&label));
+    let took = time(slow.length_ns);
     format!("{took}, {part}, paid by {payer}, caused by {cause}")
 }
 

@@ -9,8 +9,8 @@ use netto_pipeline::options::FeatureOptions;
 pub(crate) const OPTIONS: Options = Options {
     arguments: TicksOptions::augment_args,
     read: |matches, options| {
-        let own = TicksOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
-        Ok(match own.ticks_step {
+        let given = TicksOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match given.ticks_step {
             Some(step) => options.with(crate::NAME, step),
             None => options,
         })

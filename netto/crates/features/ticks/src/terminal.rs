@@ -12,7 +12,7 @@ use netto_questions::newest::SectionView;
 pub(crate) const COMMAND: Command = Command {
     arguments: TicksArgs::augment_args,
     ..Command::new(crate::NAME, ABOUT, |matches| {
-        let has_bars = TicksArgs::from_arg_matches(matches).is_ok_and(|own| own.bars);
+        let has_bars = TicksArgs::from_arg_matches(matches).is_ok_and(|given| given.bars);
         Box::new(SectionView::new(crate::NAME, move |sum| {
             table(sum, has_bars)
         }))

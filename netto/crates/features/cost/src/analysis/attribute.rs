@@ -231,14 +231,14 @@ impl Attribution {
         split.basis.clear();
         split.basis.resize(COMPONENTS.len(), None);
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
-            if let Some(own) = self.wholes.owns[kind] {
-                let whole = (cpu, kind, own);
+            if let Some(own_row) = self.wholes.owns[kind] {
+                let whole = (cpu, kind, own_row);
                 let rests_on = if clock_ns == 0 && stacks.kinds[kind].sum() == 0.0 {
                     Basis::default()
                 } else {
                     self.divide(whole, interval, clock_ns, stacks, &mut time_ns)
                 };
-                split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
+                split.basis[own_row] = self.shown.is_carved[own_row].then_some(rests_on);
             }
         }
         split.received = self.received(cpu, interval, stacks);
@@ -377,14 +377,14 @@ fn collect(wholes: &Wholes, stacks: &StackCounts, whole: usize, samples: &mut Ve
     let is_any = |&(_, mass): &(usize, Mass)| mass.sum() > 0.0;
     let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
         None => {
-            let Some(own) = wholes.owns[whole] else {
+            let Some(own_row) = wholes.owns[whole] else {
                 return;
             };
             if stacks.kinds[whole].sum() > 0.0 {
                 let events = stacks.of_kind(whole).iter().copied().enumerate();
-                samples.extend(events.filter(|of_row| of_row.0 != own && is_any(of_row)));
+                samples.extend(events.filter(|of_row| of_row.0 != own_row && is_any(of_row)));
             }
-            (own, stacks.kinds[whole])
+            (own_row, stacks.kinds[whole])
         }
         Some(event) => {
             let event = &wholes.events[event];

@@ -81,13 +81,13 @@ fn what_is_pushed_of_an_event_is_itself_or_its_parts() {
         if !EVENTS.contains(&event.kind) {
             continue;
         }
-        let own = of_event(&samples, &event.slug);
+        let shown = of_event(&samples, &event.slug);
         let network = (event.parent.as_deref() == Some(NETWORK)).to_string();
-        assert!(own.iter().all(|sample| sample.labels[3] == network));
-        let is_split = own.iter().all(|sample| !sample.labels[2].is_empty());
-        assert!(is_split || own.iter().all(|sample| sample.labels[2].is_empty()));
+        assert!(shown.iter().all(|sample| sample.labels[3] == network));
+        let is_split = shown.iter().all(|sample| !sample.labels[2].is_empty());
+        assert!(is_split || shown.iter().all(|sample| sample.labels[2].is_empty()));
         if let (false, Some(ns)) = (is_split, snapshot.total_ns(index)) {
-            let seconds: f64 = own.iter().map(|sample| sample.value).sum();
+            let seconds: f64 = shown.iter().map(|sample| sample.value).sum();
             assert!((seconds - ns as f64 / 1e9).abs() < 1e-9, "{}", event.slug);
         }
     }
@@ -103,8 +103,8 @@ fn what_is_pushed_of_an_event_is_itself_or_its_parts() {
     // Without a remainder it is not split.
     section(&mut snapshot).components[index_of("rx_unattributed").unwrap()] = None;
     let samples = samples_of(events_or_their_parts, METRICS, &info, &[&snapshot]);
-    let own = of_event(&samples, "rx_softirq");
-    assert_eq!(own.len(), snapshot.cpus.len());
+    let shown = of_event(&samples, "rx_softirq");
+    assert_eq!(shown.len(), snapshot.cpus.len());
     let row = snapshot.cost().cpu_ns(index_of("rx_softirq").unwrap());
-    assert_eq!(own[1].value, row.unwrap()[1] as f64 / 1e9);
+    assert_eq!(shown[1].value, row.unwrap()[1] as f64 / 1e9);
 }

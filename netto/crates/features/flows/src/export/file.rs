@@ -35,7 +35,8 @@ impl FileSink {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 let holder = locks::holder_of(Path::new("/proc"), &metadata);
-                let holder = holder.map_or("another process".to_owned(), |own| own.to_string());
+                let holder =
+                    holder.map_or("another process".to_owned(), |holder| holder.to_string());
                 bail!("{name} is being written by {holder}; choose another file");
             }
             // Not every file system has locks.
@@ -57,9 +58,10 @@ impl FileSink {
     }
 
     fn is_in_place(&self) -> io::Result<bool> {
-        let own = self.file.metadata()?;
-        let is_same = |there: fs::Metadata| (there.dev(), there.ino()) == (own.dev(), own.ino());
-        Ok(own.len() == self.end && fs::symlink_metadata(&self.path).is_ok_and(is_same))
+        let metadata = self.file.metadata()?;
+        let is_same =
+            |there: fs::Metadata| (there.dev(), there.ino()) == (metadata.dev(), metadata.ino());
+        Ok(metadata.len() == self.end && fs::symlink_metadata(&self.path).is_ok_and(is_same))
     }
 
     /// Begins another file if this one was moved away or shortened.

@@ -105,7 +105,7 @@ impl Encoded {
         match (key.protocol(), key.type_and_code()) {
             (1, Some(both)) => self.add(element::ICMP_V4, both),
             (58, Some(both)) => self.add(element::ICMP_V6, both),
-            (2, Some([own, _])) => self.add(element::IGMP_TYPE, [own]),
+            (2, Some([igmp_type, _])) => self.add(element::IGMP_TYPE, [igmp_type]),
             _ => {}
         }
         let tags = key.vlans().zip([element::VLAN, element::INNER_VLAN]);
@@ -539,8 +539,8 @@ mod tests {
                 element::ICMP_V6,
                 element::IGMP_TYPE,
             ];
-            let own = found.iter().filter(|id| of_protocol.contains(id));
-            assert_eq!(own.copied().collect::<Vec<_>>(), expected, "{protocol}");
+            let ids = found.iter().filter(|id| of_protocol.contains(id));
+            assert_eq!(ids.copied().collect::<Vec<_>>(), expected, "{protocol}");
         }
     }
 
@@ -593,14 +593,14 @@ mod tests {
                 (any::<bool>(), any::<Option<u64>>(), any::<Option<bool>>(), any::<u8>()), 0..300),
         ) {
             let record = |(is_four, cpu_ns, is_out, dscp): (bool, _, Option<bool>, u8)| {
-                let mut own = if is_four { segment() } else { datagram() };
-                own.counts.cpu_ns = cpu_ns;
-                own.counts.dscps |= 1 << (dscp & 63);
+                let mut record = if is_four { segment() } else { datagram() };
+                record.counts.cpu_ns = cpu_ns;
+                record.counts.dscps |= 1 << (dscp & 63);
                 if let Some(is_out) = is_out {
                     let direction = if is_out { Direction::Out } else { Direction::In };
-                    own.key = own.key.seen(direction);
+                    record.key = record.key.seen(direction);
                 }
-                own
+                record
             };
             let records: Vec<Record> = choices.into_iter().map(record).collect();
             let mut encoder = Encoder::default();

@@ -82,13 +82,13 @@ impl Totals {
 
 impl AddAssign for Totals {
     fn add_assign(&mut self, more: Totals) {
-        self.each(more, |own, more| *own += more);
+        self.each(more, |sum, more| *sum += more);
     }
 }
 
 impl SubAssign for Totals {
     fn sub_assign(&mut self, less: Totals) {
-        self.each(less, |own, less| *own = own.wrapping_sub(less));
+        self.each(less, |sum, less| *sum = sum.wrapping_sub(less));
     }
 }
 
@@ -129,7 +129,7 @@ impl Drained {
         let mut flows: HashMap<Key, Counts> = HashMap::with_capacity(self.parts.len());
         for part in &self.parts {
             let known = flows.entry(part.key);
-            let add = |own: &mut Counts| own.add(&part.counts);
+            let add = |counts: &mut Counts| counts.add(&part.counts);
             known.and_modify(add).or_insert(part.counts);
         }
         flows
@@ -138,7 +138,10 @@ impl Drained {
     /// All CPUs and both directions.
     pub(crate) fn sum(&self) -> Totals {
         let mut sum = Totals::default();
-        self.totals.iter().flatten().for_each(|own| sum += *own);
+        self.totals
+            .iter()
+            .flatten()
+            .for_each(|totals| sum += *totals);
         sum
     }
 }
@@ -310,12 +313,12 @@ impl Collector {
     /// Whether all programs of an interface are where they were attached.
     pub(crate) fn is_in_place(&self, index: u32) -> bool {
         let mut links = self.links.iter();
-        links.all(|(own, link)| *own != index || link.is_in_place())
+        links.all(|(attached_to, link)| *attached_to != index || link.is_in_place())
     }
 
     /// Detaches the programs from one interface, which may be gone.
     pub(crate) fn detach_from(&mut self, index: u32) {
-        self.links.retain(|(own, _)| *own != index);
+        self.links.retain(|(attached_to, _)| *attached_to != index);
     }
 
     /// Has one in so many packets sampled for the table from now on; all are in the totals.

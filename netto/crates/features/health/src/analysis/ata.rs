@@ -39,8 +39,8 @@ impl Statistics {
         };
         DriveHealth {
             name: name.to_owned(),
-            wear_percent: of(&self.solid_state, SOLID_STATE, 8).map(|own| own & 0xff),
-            media_errors: of(&self.errors, ERRORS, 8).map(|own| own & 0xffff_ffff),
+            wear_percent: of(&self.solid_state, SOLID_STATE, 8).map(|word| word & 0xff),
+            media_errors: of(&self.errors, ERRORS, 8).map(|word| word & 0xffff_ffff),
             celsius: celsius(8),
             warning_celsius: celsius(88),
         }
@@ -58,12 +58,12 @@ fn statistic(page: &[u8; PAGE_BYTES], number: u8, at: usize) -> Option<u64> {
 /// The health in SMART data, as far as makers agree.
 pub(crate) fn attributes(name: &str, data: &[u8; PAGE_BYTES]) -> DriveHealth {
     let all = data[FIRST..].chunks_exact(ATTRIBUTE_BYTES).take(ATTRIBUTES);
-    let own = |id: u8| all.clone().find(|own| own[0] == id);
+    let attribute = |id: u8| all.clone().find(|attribute| attribute[0] == id);
     let raw = |id: u8| {
-        let raw = own(id)?[5..11].iter().rev();
+        let raw = attribute(id)?[5..11].iter().rev();
         Some(raw.fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)))
     };
-    let left = LIFE_LEFT.iter().filter_map(|id| Some(own(*id)?[3]));
+    let left = LIFE_LEFT.iter().filter_map(|id| Some(attribute(*id)?[3]));
     // More than 100 is another scale.
     let left = left.filter(|left| (1..=100).contains(left));
     DriveHealth {
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn statistics_stand_where_the_standard_says_and_invalid_ones_are_absent() {
-        let own = Statistics {
+        let statistics = Statistics {
             errors: Some(page(ERRORS, &[(8, VALID | 7), (16, VALID | 900)])),
             temperature: Some(page(TEMPERATURE, &[(8, VALID | 0xfb), (88, VALID | 70)])),
             solid_state: Some(page(SOLID_STATE, &[(8, VALID | 103)])),
         };
-        let health = own.health("sda");
+        let health = statistics.health("sda");
         assert_eq!(
             (health.wear_percent, health.media_errors),
             (Some(103), Some(7))
@@ -108,7 +108,7 @@ mod tests {
             (health.celsius, health.warning_celsius),
             (Some(-5), Some(70))
         );
-        let own = Statistics {
+        let statistics = Statistics {
             // Supported, but not valid; and another page than was asked for.
             solid_state: Some(page(SOLID_STATE, &[(8, 0x80 << 56 | 3)])),
             temperature: Some(page(ERRORS, &[(8, VALID | 30)])),
@@ -118,7 +118,7 @@ mod tests {
             name: "sdb".to_owned(),
             ..DriveHealth::default()
         };
-        assert_eq!(own.health("sdb"), none);
+        assert_eq!(statistics.health("sdb"), none);
     }
 
     /// SMART data with these attributes: number, value, raw value.
@@ -135,13 +135,13 @@ mod tests {
     #[test]
     fn attributes_tell_what_is_left_of_a_life() {
         let of_samsung = data(&[(9, 98, 9_000), (177, 96, 168), (187, 100, 2), (194, 69, 31)]);
-        let own = attributes("sda", &of_samsung);
-        assert_eq!((own.wear_percent, own.media_errors), (Some(4), Some(2)));
-        assert_eq!((own.celsius, own.warning_celsius), (Some(31), None));
+        let drive = attributes("sda", &of_samsung);
+        assert_eq!((drive.wear_percent, drive.media_errors), (Some(4), Some(2)));
+        assert_eq!((drive.celsius, drive.warning_celsius), (Some(31), None));
         // The lowest byte is the temperature now, above it the least and the most.
         let of_others = data(&[(233, 88, 0), (177, 1, 0), (194, 100, 0x0035_0012_0021)]);
-        let own = attributes("sda", &of_others);
-        assert_eq!((own.wear_percent, own.celsius), (Some(12), Some(33)));
+        let drive = attributes("sda", &of_others);
+        assert_eq!((drive.wear_percent, drive.celsius), (Some(12), Some(33)));
         let none = attributes("sda", &data(&[(231, 0, 0), (233, 200, 0)]));
         assert_eq!((none.wear_percent, none.celsius), (None, None));
     }

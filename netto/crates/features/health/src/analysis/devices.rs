@@ -87,13 +87,13 @@ impl Timings {
             service_ns: word(abi::HEALTH_SERVICE_NS + row),
             errors: word(abi::HEALTH_ERRORS + row),
         };
-        let devices = slots.iter().enumerate().filter(|(_, own)| own.0 != 0);
+        let devices = slots.iter().enumerate().filter(|(_, number)| number.0 != 0);
         let devices = devices.map(|(slot, number)| {
-            let own = OfDevice {
+            let of_device = OfDevice {
                 lookups: word(abi::HEALTH_LOOKUPS + slot),
                 timed: [timed(slot), timed(abi::HEALTH_DEVICES + slot)],
             };
-            (*number, own)
+            (*number, of_device)
         });
         Timings {
             devices: devices.collect(),
@@ -112,9 +112,9 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Whether a device has completed anything since the last reading.
-    pub(crate) fn is_active(&self, own: &Listed) -> bool {
-        let last = self.before.get(&own.number);
-        last.is_some_and(|last| last.directions != own.statistics.directions)
+    pub(crate) fn is_active(&self, device: &Listed) -> bool {
+        let last = self.before.get(&device.number);
+        last.is_some_and(|last| last.directions != device.statistics.directions)
     }
 
     /// What came since the last reading, of the devices for which `class` gives one: those with most
@@ -128,15 +128,15 @@ impl Follower {
         let mut before = std::mem::take(&mut self.before);
         let mut devices = Vec::new();
         self.untimed_requests = 0;
-        for own in listed {
-            let last = before.remove(&own.number);
-            self.before.insert(own.number, own.statistics);
-            let Some(class) = class(own) else { continue };
-            let last = last.unwrap_or(own.statistics);
+        for device in listed {
+            let last = before.remove(&device.number);
+            self.before.insert(device.number, device.statistics);
+            let Some(class) = class(device) else { continue };
+            let last = last.unwrap_or(device.statistics);
             // Without a slot no probe has timed it.
-            let timed = timings.and_then(|all| Some(all.devices.get(&own.number)?.timed));
+            let timed = timings.and_then(|all| Some(all.devices.get(&device.number)?.timed));
             let requests = |side: usize| {
-                let (now, last) = (own.statistics.directions[side], last.directions[side]);
+                let (now, last) = (device.statistics.directions[side], last.directions[side]);
                 let grown = |at: usize| now[at].saturating_sub(last[at]);
                 Requests {
                     count: grown(0),
@@ -145,20 +145,20 @@ impl Follower {
                     timed: timed.map(|both| both[side]),
                 }
             };
-            let outstanding_ms = own.statistics.outstanding_ms;
+            let outstanding_ms = device.statistics.outstanding_ms;
             let (reads, writes) = (requests(0), requests(1));
             if timings.is_some() && timed.is_none() {
                 self.untimed_requests += reads.count + writes.count;
             }
             devices.push(BlockDevice {
-                name: own.name.clone(),
+                name: device.name.clone(),
                 class,
                 reads,
                 writes,
                 outstanding_ns: outstanding_ms.saturating_sub(last.outstanding_ms) * MS,
             });
         }
-        devices.sort_by_key(|own| std::cmp::Reverse(own.reads.count + own.writes.count));
+        devices.sort_by_key(|device| std::cmp::Reverse(device.reads.count + device.writes.count));
         devices.truncate(MOST_OF_HEALTH);
         devices
     }
@@ -186,12 +186,12 @@ mod tests {
             service_ns: 9,
             errors: 0,
         };
-        let own = OfDevice {
+        let of_device = OfDevice {
             lookups: 5,
             timed: [timed, Timed::default()],
         };
         let timings = Timings {
-            devices: [(now[0].number, own)].into(),
+            devices: [(now[0].number, of_device)].into(),
             other_lookups: 0,
         };
         let device = &follower.advance(&now, Some(&timings), class)[0];
@@ -237,9 +237,13 @@ mod tests {
         words[abi::HEALTH_COUNT + abi::HEALTH_DEVICES + 1] = 3;
         let timings = Timings::of(&[Number(0), Number::of(8, 0)], &words);
         assert_eq!((timings.devices.len(), timings.other_lookups), (1, 2));
-        let own = timings.devices[&Number::of(8, 0)];
+        let of_device = timings.devices[&Number::of(8, 0)];
         assert_eq!(
-            (own.lookups, own.timed[0].count, own.timed[1].count),
+            (
+                of_device.lookups,
+                of_device.timed[0].count,
+                of_device.timed[1].count
+            ),
             (7, 0, 3)
         );
     }

@@ -30,21 +30,21 @@ pub(crate) fn device_times(health: &Health, side: Side) -> Option<DeviceTimes> {
         is_timed: true,
     };
     for device in &health.devices {
-        let own = requests(device, side);
-        if own.count == 0 {
+        let requests = requests(device, side);
+        if requests.count == 0 {
             continue;
         }
-        let timed = own.timed.filter(|own| own.count > 0);
+        let timed = requests.timed.filter(|timed| timed.count > 0);
         let mean_ns = match timed {
             Some(timed) => timed.service_ns as f64 / timed.count as f64,
-            None => own.whole_ns as f64 / own.count as f64,
+            None => requests.whole_ns as f64 / requests.count as f64,
         };
         times.is_timed &= timed.is_some();
         let outstanding = device.outstanding_ns as f64 / length_ns.max(1.0);
-        let seconds = own.count as f64 * mean_ns / 1e9;
+        let seconds = requests.count as f64 * mean_ns / 1e9;
         times.device_seconds += seconds;
         times.waited_seconds += seconds * (1.0 + outstanding);
-        times.requests = times.requests.saturating_add(own.count);
+        times.requests = times.requests.saturating_add(requests.count);
     }
     let count = times.requests as f64;
     (times.requests > 0).then_some(DeviceTimes {
@@ -65,7 +65,7 @@ fn requests(device: &BlockDevice, side: Side) -> Requests {
 /// the requests that devices completed. `None` if lookups are not counted, or nobody reads.
 pub(crate) fn hit_ratio(health: &Health) -> Option<f64> {
     let lookups = health.cache_lookups?;
-    let reads = health.devices.iter().map(|own| own.reads.count);
+    let reads = health.devices.iter().map(|device| device.reads.count);
     let reads = reads.fold(0, u64::saturating_add);
     let all = lookups.max(reads);
     (all > 0).then(|| 1.0 - reads as f64 / all as f64)

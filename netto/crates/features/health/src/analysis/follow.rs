@@ -32,13 +32,13 @@ impl Follower {
         let mut times_us = Vec::new();
         for socket in sockets {
             if socket.is_listening {
-                let own = (u64::from(socket.rx_queue), u64::from(socket.tx_queue));
+                let queue = (u64::from(socket.rx_queue), u64::from(socket.tx_queue));
                 let filled = |(length, limit): (u64, u64)| length as f64 / limit.max(1) as f64;
                 if health
                     .accept_queue
-                    .is_none_or(|fullest| filled(own) > filled(fullest))
+                    .is_none_or(|fullest| filled(queue) > filled(fullest))
                 {
-                    health.accept_queue = Some(own);
+                    health.accept_queue = Some(queue);
                 }
                 continue;
             }
@@ -68,14 +68,14 @@ impl Follower {
     pub(crate) fn links(&mut self, now: &[LinkReading]) -> Vec<LinkHealth> {
         let before = std::mem::take(&mut self.links);
         let all = now.iter().map(|reading| {
-            let own = reading.health.clone();
-            self.links.insert(reading.index, own.clone());
-            let last = before.get(&reading.index).unwrap_or(&own).clone();
+            let health = reading.health.clone();
+            self.links.insert(reading.index, health.clone());
+            let last = before.get(&reading.index).unwrap_or(&health).clone();
             LinkHealth {
-                tx_bytes: own.tx_bytes.saturating_sub(last.tx_bytes),
-                dropped: own.dropped.saturating_sub(last.dropped),
-                qdisc_dropped: own.qdisc_dropped.saturating_sub(last.qdisc_dropped),
-                ..own
+                tx_bytes: health.tx_bytes.saturating_sub(last.tx_bytes),
+                dropped: health.dropped.saturating_sub(last.dropped),
+                qdisc_dropped: health.qdisc_dropped.saturating_sub(last.qdisc_dropped),
+                ..health
             }
         });
         all.collect()
@@ -110,11 +110,11 @@ mod tests {
             connection(3, 900, 1, 1),
             local,
         ];
-        let own = follower.tcp(&first);
-        assert_eq!((own.connections, own.rtt_ns), (3, Some(300_000)));
-        assert_eq!((own.sent_segments, own.retransmitted), (0, 0));
-        let own = follower.tcp(&[connection(1, 100, 60, 7), connection(4, 100, 1_000, 1_000)]);
-        assert_eq!((own.sent_segments, own.retransmitted), (10, 2));
+        let tcp = follower.tcp(&first);
+        assert_eq!((tcp.connections, tcp.rtt_ns), (3, Some(300_000)));
+        assert_eq!((tcp.sent_segments, tcp.retransmitted), (0, 0));
+        let tcp = follower.tcp(&[connection(1, 100, 60, 7), connection(4, 100, 1_000, 1_000)]);
+        assert_eq!((tcp.sent_segments, tcp.retransmitted), (10, 2));
         assert_eq!(follower.tcp(&[]).rtt_ns, None);
     }
 
@@ -126,8 +126,8 @@ mod tests {
             tx_queue,
             ..TcpSocket::default()
         };
-        let own = Follower::default().tcp(&[queue(0, 4_096), queue(3, 5), queue(9, 128)]);
-        assert_eq!((own.accept_queue, own.connections), (Some((3, 5)), 0));
+        let tcp = Follower::default().tcp(&[queue(0, 4_096), queue(3, 5), queue(9, 128)]);
+        assert_eq!((tcp.accept_queue, tcp.connections), (Some((3, 5)), 0));
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             },
         };
         assert_eq!(follower.links(&[reading(100)])[0].tx_bytes, 0);
-        let own = &follower.links(&[reading(130)])[0];
-        assert_eq!((own.tx_bytes, own.backlog_bytes), (30, Some(7)));
+        let link = &follower.links(&[reading(130)])[0];
+        assert_eq!((link.tx_bytes, link.backlog_bytes), (30, Some(7)));
     }
 }

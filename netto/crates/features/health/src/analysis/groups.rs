@@ -21,7 +21,7 @@ impl Reads {
 
     /// So many times as much.
     fn times(self, factor: f64) -> Self {
-        let times = |own: u64| (own as f64 * factor) as u64;
+        let times = |count: u64| (count as f64 * factor) as u64;
         Reads {
             lookups: times(self.lookups),
             requests: times(self.requests),
@@ -47,22 +47,24 @@ pub(crate) fn largest(
     mut name: impl FnMut(u64) -> String,
 ) -> Vec<GroupReads> {
     let mut groups: Vec<(u64, Reads)> = groups.into_iter().collect();
-    groups.sort_by_key(|(number, own)| (std::cmp::Reverse(own.lookups + own.requests), *number));
+    groups.sort_by_key(|(number, reads)| {
+        (std::cmp::Reverse(reads.lookups + reads.requests), *number)
+    });
     let mut named: Vec<(String, Reads)> = Vec::new();
-    for (number, own) in groups {
+    for (number, reads) in groups {
         if named.len() == MOST_READING_GROUPS - 1 {
-            others.add(own);
+            others.add(reads);
             continue;
         }
         // One that was removed, and made again.
         let name = name(number);
         match named.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, same)) => same.add(own),
-            None => named.push((name, own)),
+            Some((_, same)) => same.add(reads),
+            None => named.push((name, reads)),
         }
     }
     let named = named.into_iter();
-    let named = named.map(|(name, own)| own.times(factor).of(Some(name)));
+    let named = named.map(|(name, reads)| reads.times(factor).of(Some(name)));
     let others = (!others.is_zero()).then(|| others.times(factor).of(None));
     named.chain(others).collect()
 }

@@ -43,8 +43,8 @@ mod tests {
         let now = parse(both).unwrap();
         assert_eq!((now.some_ns, now.full_ns), (30_000, Some(2_000)));
         let before = parse("some total=10\n").unwrap();
-        let own = since("io", now, before);
-        assert_eq!((own.some_ns, own.full_ns), (20_000, None));
+        let grown = since("io", now, before);
+        assert_eq!((grown.some_ns, grown.full_ns), (20_000, None));
         for text in ["", "full total=1\n", "some total=x\n", "some avg10=1\n"] {
             assert_eq!(parse(text), None, "{text}");
         }

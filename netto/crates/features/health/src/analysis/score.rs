@@ -111,8 +111,11 @@ pub(crate) fn judge(health: &Health) -> Score {
     let graded: Vec<Graded> = graded.collect();
     let mut unavailable = health.missing.clone();
     let unknown = METRICS.iter().filter(|metric| {
-        let is_known = graded.iter().any(|own| own.name == metric.name);
-        !is_known && !unavailable.iter().any(|own| own.figure == metric.name)
+        let is_known = graded.iter().any(|figure| figure.name == metric.name);
+        !is_known
+            && !unavailable
+                .iter()
+                .any(|missing| missing.figure == metric.name)
     });
     let unknown = unknown.map(|metric| MissingFigure {
         figure: metric.name.to_owned(),
@@ -133,20 +136,25 @@ pub(crate) fn judge(health: &Health) -> Score {
 /// Reads by control group, those with most first, and all others last.
 fn of_groups(health: &Health) -> Vec<OfGroup> {
     let seconds = health.measured_ns as f64 / 1e9;
-    let reading = |own: &&GroupReads| own.lookups.max(own.requests) > 0 && seconds > 0.0;
+    let reading = |group: &&GroupReads| group.lookups.max(group.requests) > 0 && seconds > 0.0;
     let mut groups: Vec<&GroupReads> = health.groups.iter().filter(reading).collect();
-    groups.sort_by_key(|own| (own.path.is_none(), Reverse(own.lookups.max(own.requests))));
-    let groups = groups.into_iter().map(|own| OfGroup {
-        cgroup: own.path.clone(),
-        lookups_per_second: own.lookups as f64 / seconds,
-        requests_per_second: own.requests as f64 / seconds,
-        hit_ratio: 1.0 - own.requests as f64 / own.lookups.max(own.requests) as f64,
+    groups.sort_by_key(|group| {
+        (
+            group.path.is_none(),
+            Reverse(group.lookups.max(group.requests)),
+        )
+    });
+    let groups = groups.into_iter().map(|group| OfGroup {
+        cgroup: group.path.clone(),
+        lookups_per_second: group.lookups as f64 / seconds,
+        requests_per_second: group.requests as f64 / seconds,
+        hit_ratio: 1.0 - group.requests as f64 / group.lookups.max(group.requests) as f64,
     });
     groups.collect()
 }
 
 fn judge_side(health: &Health, side: Side, graded: &[Graded]) -> Judged {
-    let mut own = Judged {
+    let mut judged = Judged {
         lowered: lowered(health, side),
         weighted: weighted(graded, side),
         ..Judged::default()
@@ -162,38 +170,42 @@ fn judge_side(health: &Health, side: Side, graded: &[Graded]) -> Judged {
             Ok((seconds, because)) => {
                 // Nobody's queue says nothing of the host.
                 is_known |= name != "queueing";
-                own.contributions.push(Contribution {
+                judged.contributions.push(Contribution {
                     name,
                     seconds,
                     because,
                 });
             }
-            Err(reason) => own.left_out.push(MissingFigure {
+            Err(reason) => judged.left_out.push(MissingFigure {
                 figure: name.to_owned(),
                 reason,
             }),
         }
     }
     if is_known {
-        let expected = own.contributions.iter().map(|own| own.seconds).sum();
-        own.expected_seconds = Some(expected);
+        let expected = judged
+            .contributions
+            .iter()
+            .map(|contribution| contribution.seconds)
+            .sum();
+        judged.expected_seconds = Some(expected);
         let reference = health.reference_ns.map(|ns| ns as f64 / 1e9);
-        own.score = reference.map(|reference| own.against(reference).unwrap_or(0.0));
+        judged.score = reference.map(|reference| judged.against(reference).unwrap_or(0.0));
     }
-    own
+    judged
 }
 
 impl Judged {
     /// T divided by what lowers the score: by this, hosts are compared.
     pub(crate) fn effective_seconds(&self) -> Option<f64> {
-        let factor: f64 = self.lowered.iter().map(|own| own.factor).product();
+        let factor: f64 = self.lowered.iter().map(|lowered| lowered.factor).product();
         Some(self.expected_seconds? / factor)
     }
 
     /// The score, 0 to 100, against this time.
     pub(crate) fn against(&self, reference: f64) -> Option<f64> {
         let effective = self.effective_seconds()?;
-        let factor: f64 = self.lowered.iter().map(|own| own.factor).product();
+        let factor: f64 = self.lowered.iter().map(|lowered| lowered.factor).product();
         let expected = effective * factor;
         let share = if expected > reference {
             reference / expected
@@ -252,7 +264,9 @@ fn storage(health: &Health, side: Side) -> Part {
     let times = device_times(health, side);
     let misses = match side {
         Side::Writes => 1.0,
-        Side::Reads if times.is_none() && health.cache_lookups.is_none_or(|own| own == 0) => {
+        Side::Reads
+            if times.is_none() && health.cache_lookups.is_none_or(|lookups| lookups == 0) =>
+        {
             return Err("nobody reads".to_owned());
         }
         Side::Reads => hit_ratio(health).map_or(1.0, |hits| 1.0 - hits),
@@ -283,8 +297,13 @@ fn storage(health: &Health, side: Side) -> Part {
 
 /// Why a figure is not known.
 fn reason(health: &Health, figure: &str, otherwise: &str) -> String {
-    let found = health.missing.iter().find(|own| own.figure == figure);
-    found.map_or(otherwise, |own| &own.reason).to_owned()
+    let found = health
+        .missing
+        .iter()
+        .find(|missing| missing.figure == figure);
+    found
+        .map_or(otherwise, |missing| &missing.reason)
+        .to_owned()
 }
 
 /// 1 up to `from`, then falling, until it is the least at `to`.
@@ -305,7 +324,7 @@ fn lowered(health: &Health, side: Side) -> Vec<Lowered> {
         }
     };
     let drives = || health.drives.iter();
-    let worn = drives().filter_map(|own| Some((own.wear_percent?, &own.name)));
+    let worn = drives().filter_map(|drive| Some((drive.wear_percent?, &drive.name)));
     if let Some((percent, name)) = worn.max().filter(|_| side == Side::Writes) {
         let because = format!("{percent} % of the life of {name} is used");
         push(
@@ -314,9 +333,9 @@ fn lowered(health: &Health, side: Side) -> Vec<Lowered> {
             because,
         );
     }
-    let failed = health.devices.iter().filter_map(|own| {
-        let errors = own.reads.timed?.errors;
-        (errors > 0).then_some((errors, &own.name))
+    let failed = health.devices.iter().filter_map(|device| {
+        let errors = device.reads.timed?.errors;
+        (errors > 0).then_some((errors, &device.name))
     });
     if let Some((errors, name)) = failed.max() {
         push(
@@ -325,9 +344,9 @@ fn lowered(health: &Health, side: Side) -> Vec<Lowered> {
             format!("{errors} reads of {name} failed"),
         );
     }
-    let hot = drives().filter_map(|own| {
-        let warning = own.warning_celsius.unwrap_or(WARNING_CELSIUS);
-        Some((own.celsius? - warning, own.celsius?, &own.name))
+    let hot = drives().filter_map(|drive| {
+        let warning = drive.warning_celsius.unwrap_or(WARNING_CELSIUS);
+        Some((drive.celsius? - warning, drive.celsius?, &drive.name))
     });
     if let Some((over, celsius, name)) = hot.max() {
         let because = format!("{name} has {celsius} °C");
@@ -342,12 +361,12 @@ fn lowered(health: &Health, side: Side) -> Vec<Lowered> {
 
 fn weighted(graded: &[Graded], side: Side) -> Option<f64> {
     let is_of = |name: &str| {
-        let metric = METRICS.iter().find(|own| own.name == name);
-        metric.is_some_and(|own| matches!(own.of, Of::Both) || own.of == Of::Only(side))
+        let metric = METRICS.iter().find(|metric| metric.name == name);
+        metric.is_some_and(|metric| matches!(metric.of, Of::Both) || metric.of == Of::Only(side))
     };
-    let own = || graded.iter().filter(|own| is_of(own.name));
-    let weights: f64 = own().map(|own| own.weight).sum();
-    let grades: f64 = own().map(|own| own.weight * own.grade).sum();
+    let of_side = || graded.iter().filter(|figure| is_of(figure.name));
+    let weights: f64 = of_side().map(|figure| figure.weight).sum();
+    let grades: f64 = of_side().map(|figure| figure.weight * figure.grade).sum();
     (weights > 0.0).then(|| 100.0 * grades / weights)
 }
 
@@ -371,9 +390,11 @@ mod tests {
         health
     }
 
-    fn storage_of(own: &Judged) -> f64 {
-        let mut all = own.contributions.iter();
-        all.find(|own| own.name == "storage").unwrap().seconds
+    fn storage_of(judged: &Judged) -> f64 {
+        let mut all = judged.contributions.iter();
+        all.find(|contribution| contribution.name == "storage")
+            .unwrap()
+            .seconds
     }
 
     #[test]
@@ -426,7 +447,7 @@ mod tests {
             .reads
             .left_out
             .iter()
-            .map(|own| &*own.figure)
+            .map(|missing| &*missing.figure)
             .collect();
         assert_eq!(left_out, ["round_trip", "queueing", "storage"]);
         assert_eq!(score.unavailable.len(), METRICS.len());
@@ -439,7 +460,7 @@ mod tests {
             score
                 .unavailable
                 .iter()
-                .any(|own| own.figure == "retransmits")
+                .any(|missing| missing.figure == "retransmits")
         );
     }
 
@@ -479,23 +500,26 @@ mod tests {
             let mut health = fixture::health();
             change(&mut health);
             let score = judge(&health);
-            [score.reads, score.writes].map(|own| {
-                let factors = own.lowered.iter().map(|own| own.factor);
+            [score.reads, score.writes].map(|side| {
+                let factors = side.lowered.iter().map(|lowered| lowered.factor);
                 factors.product::<f64>()
             })
         };
         assert_eq!(factors(&|_| {}), [1.0, 1.0]);
         assert_eq!(
-            factors(&|own| own.drives[0].wear_percent = Some(120)),
+            factors(&|health| health.drives[0].wear_percent = Some(120)),
             [1.0, 0.5]
         );
         assert_eq!(
-            factors(&|own| own.drives[0].wear_percent = Some(90)),
+            factors(&|health| health.drives[0].wear_percent = Some(90)),
             [1.0, 0.75]
         );
-        assert_eq!(factors(&|own| own.drives[0].celsius = Some(80)), [0.5, 0.5]);
-        let fails = |own: &mut Health| {
-            own.devices[0].reads.timed.as_mut().unwrap().errors = 1;
+        assert_eq!(
+            factors(&|health| health.drives[0].celsius = Some(80)),
+            [0.5, 0.5]
+        );
+        let fails = |health: &mut Health| {
+            health.devices[0].reads.timed.as_mut().unwrap().errors = 1;
         };
         assert_eq!(factors(&fails), [0.5, 0.5]);
     }
@@ -522,7 +546,13 @@ mod tests {
             let middle = metric.grade((metric.good + metric.bad) / 2.0);
             assert!((middle - 0.5).abs() < 1e-9, "{}", metric.name);
         }
-        let weights = |name: &str| METRICS.iter().find(|own| own.name == name).unwrap().weight;
+        let weights = |name: &str| {
+            METRICS
+                .iter()
+                .find(|metric| metric.name == name)
+                .unwrap()
+                .weight
+        };
         assert_eq!(
             (
                 weights("round_trip"),
@@ -535,7 +565,7 @@ mod tests {
         far.tcp.as_mut().unwrap().rtt_ns = Some(20_000_000);
         let mut hot = fixture::health();
         hot.drives[0].celsius = Some(75);
-        let of = |own: &Health| judge(own).reads.weighted.unwrap();
+        let of = |health: &Health| judge(health).reads.weighted.unwrap();
         assert!(of(&far) < of(&hot) && of(&hot) < of(&fixture::health()));
     }
 

@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn wear_errors_and_temperature_stand_where_the_specification_says() {
-        let own = parse("nvme0", &page(318, 103, 7));
+        let drive = parse("nvme0", &page(318, 103, 7));
         assert_eq!(
-            (own.wear_percent, own.media_errors, own.celsius),
+            (drive.wear_percent, drive.media_errors, drive.celsius),
             (Some(103), Some(7), Some(45))
         );
-        let own = parse("nvme1", &page(0, 0, u128::MAX));
-        assert_eq!((own.media_errors, own.celsius), (Some(u64::MAX), None));
+        let drive = parse("nvme1", &page(0, 0, u128::MAX));
+        assert_eq!((drive.media_errors, drive.celsius), (Some(u64::MAX), None));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.000_1,
         bad: 0.02,
         of: Of::Both,
-        value: |own| Some(own.tcp?.rtt_ns? as f64 / 1e9),
+        value: |health| Some(health.tcp?.rtt_ns? as f64 / 1e9),
     },
     Metric {
         name: "free_bandwidth",
@@ -60,8 +60,8 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 0.01,
         of: Of::Both,
-        value: |own| {
-            let tcp = own.tcp.filter(|own| own.sent_segments > 0)?;
+        value: |health| {
+            let tcp = health.tcp.filter(|tcp| tcp.sent_segments > 0)?;
             Some(tcp.retransmitted as f64 / tcp.sent_segments as f64)
         },
     },
@@ -72,8 +72,8 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 1.0,
         of: Of::Both,
-        value: |own| {
-            let (length, limit) = own.tcp?.accept_queue?;
+        value: |health| {
+            let (length, limit) = health.tcp?.accept_queue?;
             Some(length as f64 / limit.max(1) as f64)
         },
     },
@@ -84,7 +84,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 100.0,
         of: Of::Both,
-        value: |own| per_second(own, own.links.iter().map(|own| own.qdisc_dropped)),
+        value: |health| per_second(health, health.links.iter().map(|link| link.qdisc_dropped)),
     },
     Metric {
         name: "nic_drops",
@@ -93,7 +93,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 100.0,
         of: Of::Both,
-        value: |own| per_second(own, own.links.iter().map(|own| own.dropped)),
+        value: |health| per_second(health, health.links.iter().map(|link| link.dropped)),
     },
     Metric {
         name: "cpu_pressure",
@@ -102,7 +102,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 0.5,
         of: Of::Both,
-        value: |own| pressure(own, "cpu"),
+        value: |health| pressure(health, "cpu"),
     },
     Metric {
         name: "io_pressure",
@@ -111,7 +111,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 0.5,
         of: Of::Both,
-        value: |own| pressure(own, "io"),
+        value: |health| pressure(health, "io"),
     },
     Metric {
         name: "memory_pressure",
@@ -120,7 +120,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 0.2,
         of: Of::Both,
-        value: |own| pressure(own, "memory"),
+        value: |health| pressure(health, "memory"),
     },
     Metric {
         name: "page_cache_misses",
@@ -129,7 +129,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 0.5,
         of: Of::Only(Side::Reads),
-        value: |own| Some(1.0 - hit_ratio(own)?),
+        value: |health| Some(1.0 - hit_ratio(health)?),
     },
     Metric {
         name: "read_time",
@@ -138,7 +138,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.000_1,
         bad: 0.02,
         of: Of::Only(Side::Reads),
-        value: |own| Some(device_times(own, Side::Reads)?.device_seconds),
+        value: |health| Some(device_times(health, Side::Reads)?.device_seconds),
     },
     Metric {
         name: "write_time",
@@ -147,7 +147,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.000_1,
         bad: 0.02,
         of: Of::Only(Side::Writes),
-        value: |own| Some(device_times(own, Side::Writes)?.device_seconds),
+        value: |health| Some(device_times(health, Side::Writes)?.device_seconds),
     },
     Metric {
         name: "outstanding_requests",
@@ -156,10 +156,10 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 32.0,
         of: Of::Both,
-        value: |own| {
-            let ns = own.devices.iter().map(|own| own.outstanding_ns);
+        value: |health| {
+            let ns = health.devices.iter().map(|device| device.outstanding_ns);
             let most = ns.max()?;
-            (own.measured_ns > 0).then(|| most as f64 / own.measured_ns as f64)
+            (health.measured_ns > 0).then(|| most as f64 / health.measured_ns as f64)
         },
     },
     Metric {
@@ -169,7 +169,9 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 1.0,
         of: Of::Only(Side::Writes),
-        value: |own| Some(worst(own.drives.iter().map(|own| own.wear_percent))? as f64 / 100.0),
+        value: |health| {
+            Some(worst(health.drives.iter().map(|drive| drive.wear_percent))? as f64 / 100.0)
+        },
     },
     Metric {
         name: "media_errors",
@@ -178,7 +180,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 0.0,
         bad: 10.0,
         of: Of::Both,
-        value: |own| Some(worst(own.drives.iter().map(|own| own.media_errors))? as f64),
+        value: |health| Some(worst(health.drives.iter().map(|drive| drive.media_errors))? as f64),
     },
     Metric {
         name: "drive_temperature",
@@ -187,7 +189,7 @@ pub(crate) const METRICS: &[Metric] = &[
         good: 45.0,
         bad: 75.0,
         of: Of::Both,
-        value: |own| Some(worst(own.drives.iter().map(|own| own.celsius))? as f64),
+        value: |health| Some(worst(health.drives.iter().map(|drive| drive.celsius))? as f64),
     },
 ];
 
@@ -199,9 +201,9 @@ impl Metric {
 }
 
 /// What the links whose speed is known could send besides, together.
-fn free_bandwidth(own: &Health) -> Option<f64> {
-    let seconds = own.measured_ns as f64 / 1e9;
-    let free = own.links.iter().filter_map(|link| {
+fn free_bandwidth(health: &Health) -> Option<f64> {
+    let seconds = health.measured_ns as f64 / 1e9;
+    let free = health.links.iter().filter_map(|link| {
         let sent = link.tx_bytes as f64 * 8.0 / seconds;
         Some((link.bits_per_second? as f64 - sent).max(0.0))
     });
@@ -209,14 +211,17 @@ fn free_bandwidth(own: &Health) -> Option<f64> {
     (!free.is_empty() && seconds > 0.0).then(|| free.iter().sum())
 }
 
-fn per_second(own: &Health, counts: impl Iterator<Item = u64>) -> Option<f64> {
-    let is_known = own.measured_ns > 0 && !own.links.is_empty();
-    is_known.then(|| counts.sum::<u64>() as f64 * 1e9 / own.measured_ns as f64)
+fn per_second(health: &Health, counts: impl Iterator<Item = u64>) -> Option<f64> {
+    let is_known = health.measured_ns > 0 && !health.links.is_empty();
+    is_known.then(|| counts.sum::<u64>() as f64 * 1e9 / health.measured_ns as f64)
 }
 
-fn pressure(own: &Health, resource: &str) -> Option<f64> {
-    let found = own.pressure.iter().find(|all| all.resource == resource)?;
-    (own.measured_ns > 0).then(|| found.some_ns as f64 / own.measured_ns as f64)
+fn pressure(health: &Health, resource: &str) -> Option<f64> {
+    let found = health
+        .pressure
+        .iter()
+        .find(|all| all.resource == resource)?;
+    (health.measured_ns > 0).then(|| found.some_ns as f64 / health.measured_ns as f64)
 }
 
 fn worst<T: Ord>(all: impl Iterator<Item = Option<T>>) -> Option<T> {

@@ -37,7 +37,7 @@ impl Devices {
     /// Which of the chosen devices are not in this list.
     pub(crate) fn absent<'a>(&'a self, listed: &'a [Listed]) -> impl Iterator<Item = &'a str> {
         let chosen = self.chosen.iter().map(String::as_str);
-        chosen.filter(|name| !listed.iter().any(|own| own.name == **name))
+        chosen.filter(|name| !listed.iter().any(|device| device.name == **name))
     }
 
     /// Takes up devices that are new.
@@ -45,30 +45,34 @@ impl Devices {
         if self.classes.len() > MOST {
             self.classes.clear();
         }
-        for own in listed {
-            let key = (own.number, own.name.clone());
+        for device in listed {
+            let key = (device.number, device.name.clone());
             if !self.classes.contains_key(&key) {
-                let class = self.read_class(&own.name);
+                let class = self.read_class(&device.name);
                 self.classes.insert(key, class);
             }
         }
     }
 
     /// The class of a device that the score is about.
-    pub(crate) fn class(&self, own: &Listed) -> Option<String> {
-        let class = self.classes.get(&(own.number, own.name.clone()))?.clone()?;
+    pub(crate) fn class(&self, device: &Listed) -> Option<String> {
+        let class = self
+            .classes
+            .get(&(device.number, device.name.clone()))?
+            .clone()?;
         let is_meant = if self.chosen.is_empty() {
             // What is stacked on another device would be counted twice.
             !matches!(&*class, "stacked" | "loop")
         } else {
-            self.chosen.contains(&own.name)
+            self.chosen.contains(&device.name)
         };
         is_meant.then_some(class)
     }
 
     /// Whether programs are to tell this device apart: the score is about it, or about files on it.
-    pub(crate) fn is_wanted(&mut self, own: &Listed) -> bool {
-        self.class(own).is_some() || !self.chosen.is_empty() && self.has_chosen_files(own.number)
+    pub(crate) fn is_wanted(&mut self, device: &Listed) -> bool {
+        self.class(device).is_some()
+            || !self.chosen.is_empty() && self.has_chosen_files(device.number)
     }
 
     /// Whether files on this device count: it, or the disk that it is a part of, is chosen.
@@ -113,7 +117,7 @@ fn class_of(path: &Path, name: &str) -> &'static str {
     let is_stacked = slaves.is_ok_and(|mut slaves| slaves.next().is_some());
     let driver = fs::read_link(path.join("device/driver")).unwrap_or_default();
     let is_of = |driver_name: &str| driver.ends_with(driver_name);
-    let is_rotational = read_number(&path.join("queue/rotational")).is_ok_and(|own| own == 1);
+    let is_rotational = read_number(&path.join("queue/rotational")).is_ok_and(|number| number == 1);
     let vendor = read(&path.join("device/vendor")).unwrap_or_default();
     match () {
         () if name.starts_with("loop") => "loop",
@@ -160,7 +164,7 @@ mod tests {
         let mut devices = Devices::new(&roots, &chosen);
         let listed = parse(LIST);
         devices.learn(&listed);
-        listed.iter().map(|own| devices.class(own)).collect()
+        listed.iter().map(|device| devices.class(device)).collect()
     }
 
     #[test]

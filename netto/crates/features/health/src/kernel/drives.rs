@@ -65,7 +65,7 @@ fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
         let place = reading
             .drives
             .iter()
-            .position(|own| own.name == sensor.name);
+            .position(|drive| drive.name == sensor.name);
         let place = place.unwrap_or_else(|| {
             reading.drives.push(DriveHealth {
                 name: sensor.name,
@@ -80,9 +80,13 @@ fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
     // One that tells nothing is among the reasons.
     reading
         .drives
-        .retain(|own| own.wear_percent.is_some() || own.celsius.is_some());
+        .retain(|drive| drive.wear_percent.is_some() || drive.celsius.is_some());
     reading.drives.truncate(MOST_OF_HEALTH);
-    if reading.drives.iter().all(|own| own.wear_percent.is_none()) {
+    if reading
+        .drives
+        .iter()
+        .all(|drive| drive.wear_percent.is_none())
+    {
         let none = "no NVMe drive and no ATA SSD is here; other drives are not asked".to_owned();
         reading.missing.push(MissingFigure {
             figure: "wear".to_owned(),
@@ -93,7 +97,7 @@ fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
             },
         });
     }
-    if reading.drives.iter().all(|own| own.celsius.is_none()) {
+    if reading.drives.iter().all(|drive| drive.celsius.is_none()) {
         reading.missing.push(MissingFigure {
             figure: "temperature".to_owned(),
             reason: "no drive has a sensor here".to_owned(),
@@ -106,9 +110,9 @@ fn read_from(roots: &Roots, devices: &Path, asks_ata: bool) -> Reading {
 fn names_of_ata(roots: &Roots) -> Vec<String> {
     let folder = roots.sys_root.join("block");
     let is_meant = |name: &String| {
-        let own = folder.join(name);
-        let is_ata = read(&own.join("device/vendor")).is_ok_and(|vendor| vendor.trim() == "ATA");
-        is_ata && read_number(&own.join("queue/rotational")).is_ok_and(|own| own == 0)
+        let device = folder.join(name);
+        let is_ata = read(&device.join("device/vendor")).is_ok_and(|vendor| vendor.trim() == "ATA");
+        is_ata && read_number(&device.join("queue/rotational")).is_ok_and(|number| number == 0)
     };
     names_in(&folder).into_iter().filter(is_meant).collect()
 }
@@ -126,9 +130,9 @@ fn ata_drive(device: &Path, name: &str) -> io::Result<DriveHealth> {
         errors: page(ERRORS)?,
         temperature: page(TEMPERATURE)?,
     };
-    let own = statistics.health(name);
-    if own.wear_percent.is_some() {
-        return Ok(own);
+    let drive = statistics.health(name);
+    if drive.wear_percent.is_some() {
+        return Ok(drive);
     }
     Ok(attributes(name, &ata::smart_data(device)?))
 }
@@ -226,7 +230,11 @@ mod tests {
     #[test]
     fn a_host_without_drives_says_so() {
         let reading = read_from(&tree(&[]).1, Path::new("/nowhere"), true);
-        let figures: Vec<&str> = reading.missing.iter().map(|own| &*own.figure).collect();
+        let figures: Vec<&str> = reading
+            .missing
+            .iter()
+            .map(|missing| &*missing.figure)
+            .collect();
         assert_eq!(
             (figures, reading.drives.len()),
             (vec!["wear", "temperature"], 0)

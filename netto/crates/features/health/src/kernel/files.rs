@@ -78,7 +78,7 @@ mod tests {
             ),
         ]);
         let files = Files::open(&roots);
-        let names: Vec<&str> = files.pressure().iter().map(|own| own.0).collect();
+        let names: Vec<&str> = files.pressure().iter().map(|resource| resource.0).collect();
         assert_eq!(names, ["io"]);
         assert_eq!(files.memory_ratio(), Some(0.75));
         assert!(files.disks().unwrap_err().contains("diskstats"));

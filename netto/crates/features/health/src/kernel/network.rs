@@ -60,7 +60,7 @@ fn links(roots: &Roots) -> anyhow::Result<Vec<LinkReading>> {
         Message::Link(link) if !link.is_loopback => Some(link),
         _ => None,
     })?;
-    links.sort_by_key(|own| std::cmp::Reverse(own.counts.tx_bytes));
+    links.sort_by_key(|link| std::cmp::Reverse(link.counts.tx_bytes));
     links.truncate(MOST_OF_HEALTH);
     let qdiscs = socket
         .list(Request::Qdiscs, |message| match message {
@@ -68,7 +68,7 @@ fn links(roots: &Roots) -> anyhow::Result<Vec<LinkReading>> {
             _ => None,
         })
         .context("queueing disciplines")?;
-    let of = |link: &Link| qdiscs.iter().find(|own| own.interface == link.index);
+    let of = |link: &Link| qdiscs.iter().find(|qdisc| qdisc.interface == link.index);
     Ok(links
         .iter()
         .map(|link| reading(roots, link, of(link)))
@@ -91,9 +91,11 @@ fn reading(roots: &Roots, link: &Link, qdisc: Option<&Qdisc>) -> LinkReading {
                 .filter(|megabits| (1..10_000_000).contains(megabits))
                 .map(|megabits| megabits * 1_000_000),
             tx_bytes: counts.tx_bytes,
-            dropped: dropped.iter().fold(0, |sum, own| sum.saturating_add(*own)),
-            backlog_bytes: qdisc.map(|own| own.backlog_bytes.into()),
-            qdisc_dropped: qdisc.map_or(0, |own| own.dropped.into()),
+            dropped: dropped
+                .iter()
+                .fold(0, |sum, count| sum.saturating_add(*count)),
+            backlog_bytes: qdisc.map(|qdisc| qdisc.backlog_bytes.into()),
+            qdisc_dropped: qdisc.map_or(0, |qdisc| qdisc.dropped.into()),
         },
     }
 }
@@ -109,8 +111,11 @@ mod tests {
             sys_root: "/sys".into(),
         };
         let reading = std::thread::spawn(move || read(&roots)).join().unwrap();
-        let lacks_tcp = reading.missing.iter().any(|own| own.figure == "tcp");
+        let lacks_tcp = reading
+            .missing
+            .iter()
+            .any(|missing| missing.figure == "tcp");
         assert_ne!(reading.sockets.is_some(), lacks_tcp, "{reading:?}");
-        assert!(reading.links.iter().all(|own| own.health.name != "lo"));
+        assert!(reading.links.iter().all(|link| link.health.name != "lo"));
     }
 }

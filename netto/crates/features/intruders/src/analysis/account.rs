@@ -19,12 +19,15 @@ pub(crate) fn section(
     owners: Option<&Owners>,
 ) -> Option<Intruders> {
     let mut known: BTreeMap<(u32, usize), Vec<&TakenThere>> = BTreeMap::new();
-    for own in &taken {
-        known.entry((own.cpu, own.event)).or_default().push(own);
+    for interruption in &taken {
+        known
+            .entry((interruption.cpu, interruption.event))
+            .or_default()
+            .push(interruption);
     }
     let mut intrusions = Vec::new();
-    for own in quiet {
-        let Some(column) = cpus.iter().position(|cpu| *cpu == own.cpu) else {
+    for quiet_cpu in quiet {
+        let Some(column) = cpus.iter().position(|cpu| *cpu == quiet_cpu.cpu) else {
             continue;
         };
         for event in (0..COMPONENTS.len()).filter(|event| is_softirq(*event)) {
@@ -33,7 +36,7 @@ pub(crate) fn section(
             let mut add = |cause: &Owner, victim: &Owner, ns: u64| {
                 if ns > 0 {
                     intrusions.push(Intrusion {
-                        cpu: own.cpu,
+                        cpu: quiet_cpu.cpu,
                         event: event as u32,
                         cause: cause.clone(),
                         victim: victim.clone(),
@@ -41,7 +44,7 @@ pub(crate) fn section(
                     });
                 }
             };
-            for more in known.get(&(own.cpu, event)).into_iter().flatten() {
+            for more in known.get(&(quiet_cpu.cpu, event)).into_iter().flatten() {
                 let ns = more.ns.min(left_ns);
                 left_ns -= ns;
                 add(&more.cause, &more.payer, ns);
@@ -54,7 +57,7 @@ pub(crate) fn section(
         return None;
     }
     let origins = owners.map(|owners| origins(quiet, cpus, &intrusions, owners));
-    intrusions.sort_by_key(|own| std::cmp::Reverse(own.ns));
+    intrusions.sort_by_key(|intrusion| std::cmp::Reverse(intrusion.ns));
     let whole = Intruders {
         cpus: quiet.to_vec(),
         intrusions,
@@ -79,7 +82,7 @@ fn origins(
     let sends = index_of_source(Source::SocketSend);
     let mut found: Vec<Origin> = Vec::new();
     for (place, owner) in owners.owners.iter().enumerate() {
-        if owner.kind.is_single() || !intrusions.iter().any(|own| own.cause == *owner) {
+        if owner.kind.is_single() || !intrusions.iter().any(|intrusion| intrusion.cause == *owner) {
             continue;
         }
         let is_its = |event: usize| Some(event) == sends || is_softirq(event);
@@ -92,7 +95,8 @@ fn origins(
             let sums = by_cpu.iter_mut().zip(&row.cpu_ns);
             sums.for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
         }
-        let is_origin = |&(cpu, ns): &(u32, u64)| ns > 0 && quiet.iter().all(|own| own.cpu != cpu);
+        let is_origin =
+            |&(cpu, ns): &(u32, u64)| ns > 0 && quiet.iter().all(|quiet_cpu| quiet_cpu.cpu != cpu);
         let mut by_cpu: Vec<(u32, u64)> = cpus.iter().copied().zip(by_cpu).collect();
         by_cpu.retain(is_origin);
         by_cpu.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -169,9 +173,14 @@ mod tests {
         let section = section(&quiet(), &[0, QUIET], &cost, given, None).unwrap();
         let rows = section.intrusions.iter();
         let rows: Vec<(&str, String, String, u64)> = rows
-            .map(|own| {
-                let event = COMPONENTS[own.event as usize].slug;
-                (event, own.cause.label(), own.victim.label(), own.ns)
+            .map(|intrusion| {
+                let event = COMPONENTS[intrusion.event as usize].slug;
+                (
+                    event,
+                    intrusion.cause.label(),
+                    intrusion.victim.label(),
+                    intrusion.ns,
+                )
             })
             .collect();
         let of =
@@ -185,7 +194,12 @@ mod tests {
                 of("softirq_timer", "unknown", "unknown", 7),
             ]
         );
-        assert!(section.intrusions.iter().all(|own| own.cpu == QUIET));
+        assert!(
+            section
+                .intrusions
+                .iter()
+                .all(|intrusion| intrusion.cpu == QUIET)
+        );
     }
 
     #[test]

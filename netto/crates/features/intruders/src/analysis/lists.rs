@@ -28,11 +28,11 @@ pub(crate) fn is_partition(text: &str) -> bool {
 /// Which CPUs are meant to be quiet, and why, as a sentence; `None` if none is.
 pub(crate) fn sentence(quiet: &[QuietCpu]) -> Option<String> {
     let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
-    for own in quiet {
-        let why = own.reasons();
+    for quiet_cpu in quiet {
+        let why = quiet_cpu.reasons();
         match kinds.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, cpus)) => cpus.push(own.cpu),
-            None => kinds.push((why, vec![own.cpu])),
+            Some((_, cpus)) => cpus.push(quiet_cpu.cpu),
+            None => kinds.push((why, vec![quiet_cpu.cpu])),
         }
     }
     let kinds = kinds.iter();

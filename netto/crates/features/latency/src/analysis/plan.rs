@@ -282,7 +282,9 @@ impl Plan {
         let programs = PROGRAMS.iter().copied();
         Plan {
             means,
-            programs: programs.filter(|own| chosen.contains(own.name)).collect(),
+            programs: programs
+                .filter(|program| chosen.contains(program.name))
+                .collect(),
             points,
             missing,
         }
@@ -332,7 +334,11 @@ fn one(
     }
     let (mut programs, mut methods) = (Vec::new(), Vec::new());
     for group in &way.groups {
-        let found: Vec<Program> = group.iter().copied().filter(|own| has(own)).collect();
+        let found: Vec<Program> = group
+            .iter()
+            .copied()
+            .filter(|program| has(program))
+            .collect();
         let Some(first) = found.first() else {
             return Err(format!("this kernel has no {} to hook", group[0].hook));
         };

@@ -66,8 +66,13 @@ pub fn netns(name: &str) -> anyhow::Result<u64> {
 /// The inode number of the host's network namespace.
 pub fn host_netns(roots: &Roots) -> Option<u64> {
     let path = roots.proc_root.join("1/ns/net");
-    let own = || fs::metadata("/proc/self/ns/net");
-    Some(fs::metadata(path).or_else(|_| own()).ok()?.ino())
+    let of_this_process = || fs::metadata("/proc/self/ns/net");
+    Some(
+        fs::metadata(path)
+            .or_else(|_| of_this_process())
+            .ok()?
+            .ino(),
+    )
 }
 
 /// The mount point of control groups of version 2.

@@ -169,8 +169,9 @@ pub fn hookable() -> anyhow::Result<BTreeSet<&'static str>> {
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let found = btf::functions_among(&hooks)?;
     let both = PROGRAMS.iter().zip(&hooks);
-    let hookable = both.filter(|(own, hook)| own.by == Attachment::Cgroup || found.contains(*hook));
-    Ok(hookable.map(|(own, _)| own.name).collect())
+    let hookable =
+        both.filter(|(program, hook)| program.by == Attachment::Cgroup || found.contains(*hook));
+    Ok(hookable.map(|(program, _)| program.name).collect())
 }
 
 /// The values that pass the filters, by kind.
@@ -207,7 +208,7 @@ type Loaded = (
 impl Open<'_> {
     fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
         let mut open = skeleton::open::<LatencySkelBuilder>()?;
-        let is_planned = |name: &str| plan.programs.iter().any(|own| own.name == name);
+        let is_planned = |name: &str| plan.programs.iter().any(|program| program.name == name);
         for mut program in open.open_object_mut().progs_mut() {
             let is_planned = is_planned(&program.name().to_string_lossy());
             program.set_autoload(is_planned);

@@ -226,7 +226,7 @@ impl Division {
 
     /// Adds time of an RX softirq that was charged to a packet; [`Evidence::Nothing`] if it met none.
     pub fn add_charge(&mut self, cpu: usize, pair: Pair, found: Evidence, ns: u64) {
-        let (Some(event), Some(own)) = (self.received, self.charged.get_mut(cpu)) else {
+        let (Some(event), Some(charged)) = (self.received, self.charged.get_mut(cpu)) else {
             return;
         };
         let weight = ns as f64 / CHARGE_NS;
@@ -234,7 +234,7 @@ impl Division {
             Evidence::Nothing => Known::handed_on(pair.payer),
             _ => Known { pair, found },
         };
-        own.add_evidence(known, weight);
+        charged.add_evidence(known, weight);
         self.host_charged.add_evidence(known, weight);
         if !known.is_handed_on() {
             let place = (event, cpu);
@@ -421,14 +421,14 @@ impl Division {
     fn evidence(&self, event: &Event, cpu: usize) -> [Vec<(Pair, f64)>; 2] {
         let charged = self.charged(cpu);
         let charged = charged.filter(|_| Some(event.row) == self.received);
-        let (own, host) = match charged {
+        let (of_cpu, host) = match charged {
             Some(charged) => (Some(charged), &self.host_charged),
             None => (
                 self.cpus.get(cpu).map(|pools| &pools[event.row]),
                 &self.host[event.row],
             ),
         };
-        [own, Some(host)].map(|pool| {
+        [of_cpu, Some(host)].map(|pool| {
             let past = pool.into_iter().flat_map(|pool| match pool.past() {
                 [] => pool.evidence(),
                 past => past,
@@ -455,9 +455,9 @@ impl Division {
         } else {
             charged.evidence()
         };
-        let own = self.cpus.get(cpu)?;
+        let pools = self.cpus.get(cpu)?;
         let samples = |&(leaf, ns): &(usize, u64)| {
-            let pool = &own[leaf];
+            let pool = &pools[leaf];
             let seen: Weights = [pool.evidence(), pool.past()].concat();
             (ns, seen)
         };
@@ -518,8 +518,8 @@ impl Division {
 
     /// By samples of the interval on that CPU; `None` without any.
     fn weigh_samples(&self, event: &Event, leaf: usize, cpu: usize) -> Option<Weights> {
-        let own = self.cpus.get(cpu)?;
-        for pool in [leaf, event.row].map(|row| &own[row]) {
+        let pools = self.cpus.get(cpu)?;
+        for pool in [leaf, event.row].map(|row| &pools[row]) {
             let mut weights = pool.now().to_vec();
             for (open, weight) in pool.open() {
                 self.close(event, leaf, cpu, open, *weight, &mut weights);
@@ -541,16 +541,16 @@ impl Division {
         weight: f64,
         weights: &mut Weights,
     ) {
-        let own = &self.cpus[cpu];
+        let pools = &self.cpus[cpu];
         let rows = [leaf, event.row];
         let of_payer = rows
-            .map(|row| own[row].evidence())
+            .map(|row| pools[row].evidence())
             .into_iter()
-            .chain(rows.map(|row| own[row].past()))
+            .chain(rows.map(|row| pools[row].past()))
             .map(|evidence| open.of_its_payer(evidence));
         let of_all = || {
             let sends = self.stand_in(event, cpu).map(Pool::now);
-            let now = rows.into_iter().map(|row| own[row].evidence());
+            let now = rows.into_iter().map(|row| pools[row].evidence());
             let others = self.other_evidence(event, leaf, cpu);
             let all = now.chain(sends).chain(others);
             all.map(|all| open.of_owners(all))
@@ -622,22 +622,22 @@ impl Division {
         let is_charged = Some(event.row) == self.received;
         let charged = (&self.host_charged, &self.charged[cpu]);
         let sampled = (&self.host[event.row], &self.cpus[cpu][event.row]);
-        let of_others = |all: &[(Known, f64)], own: &[(Known, f64)]| -> Weights {
+        let of_others = |all: &[(Known, f64)], of_cpu: &[(Known, f64)]| -> Weights {
             let owned = all
                 .iter()
                 .filter(|(known, _)| known.found != Evidence::Nothing);
             let others = owned.map(|(known, weight)| {
-                let same = own.iter().find(|(own, _)| own == known);
+                let same = of_cpu.iter().find(|(candidate, _)| candidate == known);
                 (*known, weight - same.map_or(0.0, |(_, weight)| *weight))
             });
             // Past weights are rounded.
             others.filter(|(_, weight)| *weight >= LEAST).collect()
         };
         let pools = [is_charged.then_some(charged), Some(sampled)];
-        let found = pools.into_iter().flatten().flat_map(|(host, own)| {
+        let found = pools.into_iter().flatten().flat_map(|(host, of_cpu)| {
             [
-                of_others(host.evidence(), own.evidence()),
-                of_others(host.past(), own.past()),
+                of_others(host.evidence(), of_cpu.evidence()),
+                of_others(host.past(), of_cpu.past()),
             ]
         });
         { found }.find(|others| !others.is_empty())
@@ -652,8 +652,8 @@ impl Division {
     ) -> impl Iterator<Item = &[(Known, f64)]> {
         let sends = self.sends.filter(|_| event.nature == Nature::Sent);
         let rows = [Some(leaf), Some(event.row), sends].into_iter().flatten();
-        let own = self.cpus.get(cpu).into_iter();
-        let own = own.flat_map({
+        let of_cpu = self.cpus.get(cpu).into_iter();
+        let of_cpu = of_cpu.flat_map({
             let rows = rows.clone();
             move |pools| {
                 let now = rows.clone().map(|row| pools[row].evidence());
@@ -662,7 +662,7 @@ impl Division {
         });
         let now = rows.clone().map(|row| self.host[row].evidence());
         let past = rows.map(|row| self.host[row].past());
-        own.chain(now).chain(past)
+        of_cpu.chain(now).chain(past)
     }
 
     /// The sends of that CPU, by which work that is sent later is divided.

@@ -50,9 +50,9 @@ pub struct OwnedTime {
 /// Adds the flows of shown owners to the section, the largest of each.
 pub fn show(times: &[OwnedTime], owners: &mut Owners, place: impl Fn(u32) -> Option<u32>) {
     let mut sums: HashMap<(u32, FlowEnds), u64> = HashMap::new();
-    for own in times {
-        if let Some(owner) = place(own.cause) {
-            *sums.entry((owner, own.time.flow)).or_default() += own.time.ns;
+    for owned in times {
+        if let Some(owner) = place(owned.cause) {
+            *sums.entry((owner, owned.time.flow)).or_default() += owned.time.ns;
         }
     }
     owners.flows = sums
@@ -79,9 +79,9 @@ impl FlowSamples {
     /// Starts an interval of this length.
     pub fn begin(&mut self, interval_ns: u64) {
         self.samples.clear();
-        self.charged.retain(|_, own| {
-            own.age_ns += interval_ns.max(1);
-            own.age_ns <= STANDS_NS
+        self.charged.retain(|_, seen| {
+            seen.age_ns += interval_ns.max(1);
+            seen.age_ns <= STANDS_NS
         });
     }
 
@@ -94,18 +94,18 @@ impl FlowSamples {
     /// Adds time of an event on a CPU that was charged to a packet. Where any was, samples tell
     /// nothing.
     pub fn add_charge(&mut self, place: (usize, usize), who: Option<(u32, FlowEnds)>, ns: u64) {
-        let own = self.charged.entry(place).or_default();
-        if own.age_ns > 0 {
-            *own = Seen::default();
+        let seen = self.charged.entry(place).or_default();
+        if seen.age_ns > 0 {
+            *seen = Seen::default();
         }
-        own.add(who, ns);
+        seen.add(who, ns);
     }
 
     /// Renumbers the owners of charged time, which later intervals use, by `renamed`.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
-        for own in self.charged.values_mut() {
-            for ((who, flow), ns) in std::mem::take(&mut own.known) {
-                *own.known.entry((renamed(who), flow)).or_default() += ns;
+        for seen in self.charged.values_mut() {
+            for ((who, flow), ns) in std::mem::take(&mut seen.known) {
+                *seen.known.entry((renamed(who), flow)).or_default() += ns;
             }
         }
     }
@@ -122,14 +122,14 @@ impl FlowSamples {
         let sampled = self.samples.iter();
         let sampled = sampled.filter(|(place, _)| !self.charged.contains_key(place));
         for (&(cpu, event), seen) in self.charged.iter().chain(sampled) {
-            let column = cpus.iter().position(|own| *own as usize == cpu);
+            let column = cpus.iter().position(|number| *number as usize == cpu);
             let ns = column.and_then(|column| cost.cpu_ns(event)?.get(column).copied());
             let Some(whole_ns) = ns else {
                 continue;
             };
             let sample_ms = sample_ms(event, cpu);
-            times.extend(seen.known.iter().map(|(&(cause, flow), &own)| {
-                let ns = u128::from(whole_ns) * u128::from(own) / u128::from(seen.all);
+            times.extend(seen.known.iter().map(|(&(cause, flow), &weight)| {
+                let ns = u128::from(whole_ns) * u128::from(weight) / u128::from(seen.all);
                 let time = FlowTime {
                     cpu: cpu as u32,
                     event,
@@ -180,8 +180,8 @@ mod tests {
             samples.add((cpu, event), who, 1.0);
         }
         let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
-        times.sort_by_key(|own| own.time.cpu);
-        let of = |own: &OwnedTime| (own.cause, own.time.cpu, own.time.ns);
+        times.sort_by_key(|owned| owned.time.cpu);
+        let of = |owned: &OwnedTime| (owned.cause, owned.time.cpu, owned.time.ns);
         assert_eq!(
             times.iter().map(of).collect::<Vec<_>>(),
             [(7, 0, 600), (8, 1, 500)]
@@ -196,8 +196,8 @@ mod tests {
         let mut samples = FlowSamples::default();
         let ns = |samples: &FlowSamples| {
             let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
-            times.sort_by_key(|own| own.time.flow);
-            times.iter().map(|own| own.time.ns).collect::<Vec<_>>()
+            times.sort_by_key(|owned| owned.time.flow);
+            times.iter().map(|owned| owned.time.ns).collect::<Vec<_>>()
         };
         for (who, charged) in [(Some(1), 300), (Some(2), 100), (None, 100)] {
             let who = who.map(|port| (7, flow(port)));
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(ns(&samples), [600, 200]);
         samples.rename(|who| who + 1);
         let renamed = samples.divide(&cost, &[0, 1], |_, _| 2.0);
-        assert!(renamed.iter().all(|own| own.cause == 8), "{renamed:?}");
+        assert!(renamed.iter().all(|owned| owned.cause == 8), "{renamed:?}");
         samples.rename(|who| who - 1);
         samples.begin(500_000_000);
         assert_eq!(ns(&samples), [600, 200]);

@@ -85,16 +85,16 @@ impl Precision {
         } else {
             1.0
         };
-        let own = match ns {
+        let of_event = match ns {
             0 => self.events.get_mut(&(event, cpu)),
             _ => Some(self.events.entry((event, cpu)).or_default()),
         };
-        if let Some(own) = own {
-            let elapsed_ns = self.now_ns.saturating_sub(own.ended_ns) as f64;
+        if let Some(of_event) = of_event {
+            let elapsed_ns = self.now_ns.saturating_sub(of_event.ended_ns) as f64;
             let left = 0.5_f64.powf(elapsed_ns / HALF_LIFE_NS);
-            own.causes.end(ns as f64, left, of_causes);
-            own.payers.end(ns as f64, left, self.payers.effect());
-            own.ended_ns = self.now_ns;
+            of_event.causes.end(ns as f64, left, of_causes);
+            of_event.payers.end(ns as f64, left, self.payers.effect());
+            of_event.ended_ns = self.now_ns;
         }
     }
 
@@ -102,15 +102,15 @@ impl Precision {
     /// its own, and those of the events that stand in for it. `time` is that of its time.
     pub fn worth(&self, (event, cpu): (usize, usize), stand_ins: [StandIn; 2], time: f64) -> Worth {
         let of = |event: usize| self.events.get(&(event, cpu)).copied().unwrap_or_default();
-        let own = of(event);
-        let worth = |own: Weights, other: Option<Weights>| {
-            let number = own.number() + other.map_or(0.0, |other| other.number());
-            own.time() / number.max(LEAST_SAMPLES)
+        let of_event = of(event);
+        let worth = |weights: Weights, other: Option<Weights>| {
+            let number = weights.number() + other.map_or(0.0, |other| other.number());
+            weights.time() / number.max(LEAST_SAMPLES)
         };
         let [causes, payers] = stand_ins.map(|event| event.map(of));
         Worth {
-            cause: worth(own.causes, causes.map(|other| other.causes)),
-            payer: worth(own.payers, payers.map(|other| other.payers)),
+            cause: worth(of_event.causes, causes.map(|other| other.causes)),
+            payer: worth(of_event.payers, payers.map(|other| other.payers)),
             time,
         }
     }
@@ -126,14 +126,14 @@ impl Precision {
         &mut self,
         ns: u64,
         worth: Worth,
-        [own, host]: [Vec<(Pair, f64)>; 2],
+        [of_cpu, host]: [Vec<(Pair, f64)>; 2],
         spared: [u32; 2],
     ) {
         let of_host: f64 = host.iter().map(|(_, weight)| weight).sum();
         let host = host
             .iter()
             .map(|(pair, weight)| (*pair, weight * OF_HOST / of_host));
-        let weights: Vec<((u32, u32), f64)> = own
+        let weights: Vec<((u32, u32), f64)> = of_cpu
             .iter()
             .copied()
             .chain(host)

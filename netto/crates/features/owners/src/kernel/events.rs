@@ -289,7 +289,7 @@ impl OwnerEvents {
             let first = (std::mem::replace(before, newest) + 1).max(kept);
             let of_cpu = charges.len();
             charges.extend((first..=newest).filter_map(|number| charge_of(ring, cpu, number)));
-            let ns: u64 = charges[of_cpu..].iter().map(|own| own.ns).sum();
+            let ns: u64 = charges[of_cpu..].iter().map(|charge| charge.ns).sum();
             if ns > 0 {
                 let step_ns = (ns / CHARGES).clamp(*STEPS_NS.start(), *STEPS_NS.end());
                 self.records.set_step_ns(cpu, step_ns);

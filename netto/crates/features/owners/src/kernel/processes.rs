@@ -78,10 +78,10 @@ pub struct Processes {
 impl Processes {
     /// Nothing is read until the first request.
     pub fn new(roots: &Roots) -> Self {
-        let own = fs::read_link(roots.proc_root.join("self/ns/net")).ok();
+        let link = fs::read_link(roots.proc_root.join("self/ns/net")).ok();
         Processes {
             proc_root: roots.proc_root.clone(),
-            own_namespace: own.and_then(|link| inode(link.as_os_str().as_bytes(), "net")),
+            own_namespace: link.and_then(|link| inode(link.as_os_str().as_bytes(), "net")),
             sockets: Recent::new(MOST_SOCKETS, |_| 1),
             namespaces: Recent::new(MOST_NAMESPACES, |_| 1),
             searches: 0,
@@ -171,8 +171,12 @@ impl Processes {
         if sought.namespaces {
             let gone = |found: &FoundProcess| found.search != self.searches;
             let all = self.namespaces.iter();
-            let gone: Vec<u64> = all.filter(|(_, it)| gone(it)).map(|it| it.0).collect();
-            gone.into_iter().for_each(|it| self.namespaces.remove(it));
+            let gone: Vec<u64> = all
+                .filter(|(_, found)| gone(found))
+                .map(|namespace| namespace.0)
+                .collect();
+            gone.into_iter()
+                .for_each(|namespace| self.namespaces.remove(namespace));
         }
     }
 
@@ -186,7 +190,7 @@ impl Processes {
             return;
         };
         let namespace = sought.namespaces.then(|| visit.namespace()).flatten();
-        let namespace = namespace.filter(|it| Some(*it) != self.own_namespace);
+        let namespace = namespace.filter(|namespace| Some(*namespace) != self.own_namespace);
         let sockets = if sought.sockets {
             visit.sockets(pace)
         } else {

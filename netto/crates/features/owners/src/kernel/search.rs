@@ -278,7 +278,10 @@ impl Search {
         let mut inhabited = (!is_ours).then_some(asked.netns);
         let mut is_all = true;
         if let (true, Some(links)) = (is_ours, links) {
-            for index in [asked.to, asked.from].into_iter().filter(|it| *it != 0) {
+            for index in [asked.to, asked.from]
+                .into_iter()
+                .filter(|index| *index != 0)
+            {
                 let pace = &mut self.pace;
                 match links.peer(index, &self.processes, now_ns, pace) {
                     Peer::Ours => {}

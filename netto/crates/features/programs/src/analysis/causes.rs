@@ -48,7 +48,7 @@ pub(crate) struct Place {
 
 fn add(weights: &mut Weights, owner: Owner, weight: f64) {
     match weights.iter_mut().find(|(known, _)| known.is(&owner)) {
-        Some(own) => *own = (owner, own.1 + weight),
+        Some(known) => *known = (owner, known.1 + weight),
         None => weights.push((owner, weight)),
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         };
         let causes = program.causes().into_iter();
         causes
-            .map(|own| (own.owner.kind, own.owner.id, own.ns))
+            .map(|cause| (cause.owner.kind, cause.owner.id, cause.ns))
             .collect()
     }
 

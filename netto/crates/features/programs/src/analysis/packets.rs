@@ -37,7 +37,7 @@ pub(crate) fn packets_of(
              it counts the program's runs",
         )?;
         let named = interfaces.map_or(&[][..], |interfaces| &interfaces.named);
-        let interface = named.iter().find(|own| own.name == *target);
+        let interface = named.iter().find(|interface| interface.name == *target);
         let counts = interface.ok_or("the packets of its interface are not known")?;
         sum = sum.saturating_add(match direction {
             Direction::Received => counts.counts.rx_packets,

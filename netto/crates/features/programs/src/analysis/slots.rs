@@ -30,7 +30,8 @@ impl<T> Slots<T> {
         now_ns: u64,
         new: impl FnOnce() -> T,
     ) -> Option<usize> {
-        let is_its = |own: &Option<Slot<T>>| own.as_ref().is_some_and(|own| own.program == program);
+        let is_its =
+            |slot: &Option<Slot<T>>| slot.as_ref().is_some_and(|slot| slot.program == program);
         if let Some(at) = self.0.iter().position(is_its) {
             if let Some(slot) = &mut self.0[at] {
                 slot.used_ns = now_ns;
@@ -55,22 +56,24 @@ impl<T> Slots<T> {
 
     /// Empties the slots of programs without samples for long, and returns them.
     pub(crate) fn give_back(&mut self, now_ns: u64) -> Vec<usize> {
-        let is_idle = |own: &Slot<T>| now_ns.saturating_sub(own.used_ns) > IDLE_NS;
+        let is_idle = |slot: &Slot<T>| now_ns.saturating_sub(slot.used_ns) > IDLE_NS;
         let slots = self.0.iter_mut().enumerate();
         slots
-            .filter_map(|(at, slot)| slot.take_if(|own| is_idle(own)).map(|_| at))
+            .filter_map(|(at, slot)| slot.take_if(|slot| is_idle(slot)).map(|_| at))
             .collect()
     }
 
     /// Every slot's value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&T>> {
-        self.0.iter().map(|own| own.as_ref().map(|own| &own.value))
+        self.0
+            .iter()
+            .map(|slot| slot.as_ref().map(|slot| &slot.value))
     }
 
     /// The same, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Option<&mut T>> {
         let slots = self.0.iter_mut();
-        slots.map(|own| own.as_mut().map(|own| &mut own.value))
+        slots.map(|slot| slot.as_mut().map(|slot| &mut slot.value))
     }
 }
 

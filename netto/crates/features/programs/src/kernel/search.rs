@@ -305,48 +305,48 @@ fn place_of(
 ) -> Attachment {
     let program = link.prog_id;
     let at_interface = |index: u32, way: u32| {
-        let is_its = |own: &Link| attached(own.index, way).contains(&program);
+        let is_its = |link: &Link| attached(link.index, way).contains(&program);
         attachment(attach_name(way), interfaces.named(index, is_its))
     };
     match link.info {
-        LinkTypeInfo::Xdp(own) => {
+        LinkTypeInfo::Xdp(info) => {
             let is_its = |link: &Link| link.xdp_programs.contains(&program);
-            attachment("xdp", interfaces.named(own.ifindex, is_its))
+            attachment("xdp", interfaces.named(info.ifindex, is_its))
         }
-        LinkTypeInfo::Tcx(own) => at_interface(own.ifindex, own.attach_type as u32),
-        LinkTypeInfo::Netkit(own) => at_interface(own.ifindex, own.attach_type as u32),
-        LinkTypeInfo::Cgroup(own) => {
-            attachment(attach_name(own.attach_type as u32), group(own.cgroup_id))
+        LinkTypeInfo::Tcx(info) => at_interface(info.ifindex, info.attach_type as u32),
+        LinkTypeInfo::Netkit(info) => at_interface(info.ifindex, info.attach_type as u32),
+        LinkTypeInfo::Cgroup(info) => {
+            attachment(attach_name(info.attach_type as u32), group(info.cgroup_id))
         }
-        LinkTypeInfo::RawTracepoint(own) => attachment("tracepoint", own.name),
-        LinkTypeInfo::Tracing(own) => {
-            let hook = attach_name(own.attach_type as u32);
+        LinkTypeInfo::RawTracepoint(info) => attachment("tracepoint", info.name),
+        LinkTypeInfo::Tracing(info) => {
+            let hook = attach_name(info.attach_type as u32);
             // Finding a function's name takes milliseconds.
             let before = known.iter().find(|before| before.hook == hook);
             match before {
                 Some(before) => before.clone(),
-                None if own.target_obj_id == VMLINUX => {
-                    let function = btf::function(own.target_btf_id).ok().flatten();
+                None if info.target_obj_id == VMLINUX => {
+                    let function = btf::function(info.target_btf_id).ok().flatten();
                     attachment(hook, function.unwrap_or_default())
                 }
                 None => attachment(hook, ""),
             }
         }
-        LinkTypeInfo::Netfilter(own) => {
-            let family = match own.protocol_family {
+        LinkTypeInfo::Netfilter(info) => {
+            let family = match info.protocol_family {
                 2 => "ipv4",
                 10 => "ipv6",
                 _ => "other",
             };
             let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
-            let hook = hooks.get(own.hooknum as usize).unwrap_or(&"other");
+            let hook = hooks.get(info.hooknum as usize).unwrap_or(&"other");
             attachment("netfilter", format!("{family} {hook}"))
         }
-        LinkTypeInfo::NetNs(own) => attachment(
-            attach_name(own.attach_type as u32),
-            format!("network namespace {}", own.ino),
+        LinkTypeInfo::NetNs(info) => attachment(
+            attach_name(info.attach_type as u32),
+            format!("network namespace {}", info.ino),
         ),
-        LinkTypeInfo::PerfEvent(own) => match own.event_type {
+        LinkTypeInfo::PerfEvent(info) => match info.event_type {
             PerfEventType::Tracepoint { name, .. } => {
                 attachment("tracepoint", text(name.as_deref()))
             }
@@ -355,13 +355,13 @@ fn place_of(
             }
             _ => attachment("perf_event", ""),
         },
-        LinkTypeInfo::KprobeMulti(own) => {
-            attachment("kprobe_multi", format!("{} functions", own.count))
+        LinkTypeInfo::KprobeMulti(info) => {
+            attachment("kprobe_multi", format!("{} functions", info.count))
         }
-        LinkTypeInfo::StructOps(own) => attachment("struct_ops", format!("map {}", own.map_id)),
-        LinkTypeInfo::SockMap(own) => attachment(
-            attach_name(own.attach_type as u32),
-            format!("map {}", own.map_id),
+        LinkTypeInfo::StructOps(info) => attachment("struct_ops", format!("map {}", info.map_id)),
+        LinkTypeInfo::SockMap(info) => attachment(
+            attach_name(info.attach_type as u32),
+            format!("map {}", info.map_id),
         ),
         _ => attachment("link", format!("number {}", link.id)),
     }

@@ -105,7 +105,9 @@ mod tests {
     fn next(follower: &mut Follower, links: Vec<Link>) -> Vec<(String, u64)> {
         let interfaces = follower.advance(links, |_| Device::default());
         let named = interfaces.named.into_iter();
-        named.map(|own| (own.name, own.counts.rx_packets)).collect()
+        named
+            .map(|interface| (interface.name, interface.counts.rx_packets))
+            .collect()
     }
 
     #[test]
@@ -149,7 +151,7 @@ mod tests {
         let named: u64 = interfaces
             .named
             .iter()
-            .map(|own| own.counts.rx_packets)
+            .map(|interface| interface.counts.rx_packets)
             .sum();
         assert_eq!(named + interfaces.other.rx_packets, (0..200).sum::<u64>());
     }
@@ -166,7 +168,7 @@ mod tests {
         let drivers: Vec<&str> = interfaces
             .named
             .iter()
-            .map(|own| own.driver.as_str())
+            .map(|interface| interface.driver.as_str())
             .collect();
         assert_eq!(drivers, [LOOPBACK, "veth", "ena"]);
         assert!(interfaces.named[2].is_hardware);

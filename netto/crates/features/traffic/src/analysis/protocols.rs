@@ -48,8 +48,8 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
         // Most lines hold none of these counts, and no line all of them.
         let wanted = ProtocolCount::ALL.iter().enumerate();
         let wanted = wanted.filter_map(|(place, what)| {
-            let (own, name, _) = names_of(*what);
-            (own == protocol).then_some((place, name))
+            let (of_protocol, name, _) = names_of(*what);
+            (of_protocol == protocol).then_some((place, name))
         });
         let wanted: Vec<(usize, &str)> = wanted.collect();
         if wanted.is_empty() {
@@ -61,7 +61,9 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
         // In a truncated line, the last number may be truncated too.
         if names.clone().count() == values.clone().count() {
             for (name, value) in names.zip(values) {
-                if let Some((place, _)) = wanted.iter().find(|(_, own)| *own == name) {
+                if let Some((place, _)) =
+                    wanted.iter().find(|(_, wanted_name)| *wanted_name == name)
+                {
                     counts[*place] = value.parse().ok();
                 }
             }

@@ -19,7 +19,7 @@ impl Stillness {
     /// the next, which is therefore read.
     pub fn is_still(&mut self, interfaces: Option<&Interfaces>) -> bool {
         let nothing_moved = interfaces.is_some_and(|all| {
-            let counts = all.named.iter().map(|own| &own.counts);
+            let counts = all.named.iter().map(|interface| &interface.counts);
             let mut counts = counts.chain([&all.other]);
             counts.all(|counts| counts.packets() == 0)
         });

@@ -346,7 +346,7 @@ fn the_interval_of_a_share_contains_the_truth_as_often_as_it_says() {
 #[test]
 fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too() {
     let info = info();
-    let own = row("connections");
+    let connections = row("connections");
     for samples_expected in [0.05, 0.17, 0.5, 1.0, 3.0, 40.0] {
         let truth_ns = samples_expected * PERIOD_NS as f64;
         let mut random = SplitMix64(17);
@@ -354,14 +354,14 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
         for _ in 0..ROUNDS {
             let mut stacks = StackCounts::default();
             let owner = SampleOwner {
-                event: own,
+                event: connections,
                 part: None,
             };
             (0..samples(&mut random, truth_ns)).for_each(|_| stacks.add(0, Some(owner), 1.0));
             let mut attribution = Attribution::default();
             let split = split_of(&mut attribution, &[0; CLOCK_KINDS], &stacks);
             let snapshot = snapshot(&attribution, &[split]);
-            let (low, high) = confidence::of_component(&info, &snapshot, own).unwrap();
+            let (low, high) = confidence::of_component(&info, &snapshot, connections).unwrap();
             covered += u32::from((low..=high).contains(&(truth_ns as u64)));
         }
         assert!(covered >= LEAST_COVERED, "{samples_expected}: {covered}");
@@ -371,7 +371,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
 #[test]
 fn the_interval_of_what_is_carved_out_and_of_what_is_kept_contains_the_truth() {
     let info = info();
-    let (net, own) = (row("net_hrtimer"), row("softirq_hrtimer"));
+    let (net, softirq) = (row("net_hrtimer"), row("softirq_hrtimer"));
     for (time_ns, share) in [(500_000.0, 0.7), (30e6, 0.02), (200e6, 0.0)] {
         let mut attribution = Attribution::default();
         let mut random = SplitMix64(19);
@@ -379,8 +379,9 @@ fn the_interval_of_what_is_carved_out_and_of_what_is_kept_contains_the_truth() {
         for _ in 0..ROUNDS {
             let split = hrtimer(&mut attribution, &mut random, time_ns, share);
             let snapshot = snapshot(&attribution, &[split]);
-            for (covered, (row, share)) in
-                covered.iter_mut().zip([(net, share), (own, 1.0 - share)])
+            for (covered, (row, share)) in covered
+                .iter_mut()
+                .zip([(net, share), (softirq, 1.0 - share)])
             {
                 let (low, high) = confidence::of_component(&info, &snapshot, row).unwrap();
                 let truth = (time_ns * share) as u64;

@@ -37,7 +37,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>, usize)> {
     let gre = [&[0, 0, 8, 0][..], &data].concat();
     let hops = extension(43, 8, &extension(60, 24, &extension(17, 16, &udp)));
     let authenticated = [&[17, 4][..], &[0; 22], &udp].concat();
-    let of = |tags: &[_], own, packet: &[u8]| ethernet(tags, own, packet);
+    let of = |tags: &[_], ether_type, packet: &[u8]| ethernet(tags, ether_type, packet);
     let one = [(0x8100, 5)];
     let two = [(0x88a8, 100), (0x8100, 0)];
     vec![
@@ -165,7 +165,7 @@ fn a_packet_in_a_tunnel_is_what_it_is_without_if_that_is_asked_for() {
         }
     }
     // What that one carries is no packet.
-    for (name, frame, _) in frames().into_iter().filter(|own| own.0 != "gre") {
+    for (name, frame, _) in frames().into_iter().filter(|case| case.0 != "gre") {
         let whole = parse(&frame, frame.len() as u32);
         assert_eq!(within(&frame, frame.len() as u32), whole, "{name}");
     }

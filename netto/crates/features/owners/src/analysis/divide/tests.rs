@@ -114,8 +114,8 @@ fn a_part_without_samples_goes_as_its_event_does() {
 fn an_event_that_is_not_broken_down_here_has_owners_all_the_same() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
-    let own = sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket);
-    division.add(own);
+    let sampled = sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket);
+    division.add(sampled);
     let (portions, _) = divided(&mut division, &cost(&[("rx_softirq", [77, 0])]));
     assert_eq!(caused(&portions, "rx_softirq", 1), 77);
 }
@@ -194,8 +194,14 @@ fn a_packet_that_met_nobody_is_nobodys() {
             nobody,
             Evidence::Nothing,
         ));
-        let own = pair(1, 9);
-        division.add(sample(0, "rx_softirq", Some("gro"), own, Evidence::Socket));
+        let whose = pair(1, 9);
+        division.add(sample(
+            0,
+            "rx_softirq",
+            Some("gro"),
+            whose,
+            Evidence::Socket,
+        ));
     }
     let (portions, bases) = divided(&mut division, &cost(&[("gro", [100, 0])]));
     assert_eq!(caused(&portions, "gro", NOBODY), 50);
@@ -356,8 +362,8 @@ fn softirqs_and_their_parts_take_from_who_they_interrupt_and_calls_do_not() {
 fn polling_for_all_packets_goes_as_these_do() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
-    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Evidence::Socket);
-    division.add(own);
+    let sampled = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Evidence::Socket);
+    division.add(sampled);
     for _ in 0..10 {
         let nobody = pair(NOBODY, 8);
         division.add(sample(
@@ -485,15 +491,17 @@ fn softirqs_are_divided_as_time_was_charged_and_samples_tell_the_parts() {
         for payer in [8, 9] {
             for _ in 0..10 {
                 let whose = pair(2, payer);
-                let own = sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket);
-                division.add(own);
+                let sampled = sample(0, "rx_softirq", Some("gro"), whose, Evidence::Socket);
+                division.add(sampled);
             }
         }
         let cost = cost(&[("gro", [1_000, 0]), ("ip_receive_v4", [3_000, 0])]);
         let (portions, bases) = divided(&mut division, &cost);
         let ns = |cause, payer| {
-            let of = portions.iter().filter(|own| own.pair == pair(cause, payer));
-            of.map(|own| own.ns).sum::<u64>()
+            let of = portions
+                .iter()
+                .filter(|portion| portion.pair == pair(cause, payer));
+            of.map(|portion| portion.ns).sum::<u64>()
         };
         for (cause, payer, expected) in [(1, 8, 3_000_u64), (2, 8, 500), (2, 9, 500)] {
             assert!(ns(cause, payer).abs_diff(expected) < 40, "{portions:?}");

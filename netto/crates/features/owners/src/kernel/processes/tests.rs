@@ -147,6 +147,6 @@ fn of_more_sockets_than_are_kept_some_are() {
     let mut processes = Processes::new(&roots);
     processes.sockets = Recent::new(100, |_| 1);
     processes.search(SOCKETS, 1, &mut Pace::new());
-    let known = (0..500).filter(|it| pid_of(&mut processes, *it, 1).is_some());
+    let known = (0..500).filter(|inode| pid_of(&mut processes, *inode, 1).is_some());
     assert!((1..=100).contains(&known.count()));
 }
