@@ -67,11 +67,14 @@ mod tests {
 
     #[test]
     fn what_costs_too_much_is_counted_in_windows_until_it_has_fitted_well_for_a_while() {
-        let mut own = Alternation::default();
+        let mut alternation = Alternation::default();
         let mut is_in_windows = |costs, at| {
-            own.end_interval(costs, 0.01, second(at));
-            assert_eq!(own.may_open(second(at)), own.is_in_windows());
-            own.is_in_windows()
+            alternation.end_interval(costs, 0.01, second(at));
+            assert_eq!(
+                alternation.may_open(second(at)),
+                alternation.is_in_windows()
+            );
+            alternation.is_in_windows()
         };
         assert!(!is_in_windows(0.01, 1));
         assert!(is_in_windows(0.02, 2));
@@ -84,27 +87,27 @@ mod tests {
 
     #[test]
     fn what_cannot_be_attached_is_tried_again_and_ever_later() {
-        let mut own = Alternation::default();
+        let mut alternation = Alternation::default();
         let mut now_s = 1;
         let mut rests = Vec::new();
         for _ in 0..7 {
             let begun_s = now_s;
-            own.fail(second(now_s));
-            while !own.may_open(second(now_s)) {
+            alternation.fail(second(now_s));
+            while !alternation.may_open(second(now_s)) {
                 now_s += 1;
-                own.end_interval(0.0, 0.01, second(now_s));
+                alternation.end_interval(0.0, 0.01, second(now_s));
             }
             rests.push(now_s - begun_s);
         }
         assert_eq!(rests, [30, 60, 120, 240, 480, 480, 480]);
-        own.end_interval(0.0, 0.01, second(now_s + 10));
-        assert!(!own.is_in_windows());
-        own.end_interval(0.0, 0.01, second(now_s + 11));
-        own.fail(second(now_s + 11));
-        own.end_interval(0.0, 0.01, second(now_s + 40));
-        own.end_interval(0.0, 0.01, second(now_s + 41));
+        alternation.end_interval(0.0, 0.01, second(now_s + 10));
+        assert!(!alternation.is_in_windows());
+        alternation.end_interval(0.0, 0.01, second(now_s + 11));
+        alternation.fail(second(now_s + 11));
+        alternation.end_interval(0.0, 0.01, second(now_s + 40));
+        alternation.end_interval(0.0, 0.01, second(now_s + 41));
         assert!(
-            own.may_open(second(now_s + 41)),
+            alternation.may_open(second(now_s + 41)),
             "it was attached meanwhile"
         );
     }

@@ -88,9 +88,9 @@ impl Families {
     /// The family of the next stack of this call that does not show it; `None` if none was seen
     /// yet.
     pub(super) fn of_next(&mut self, cpu: usize, process: u32, call: usize) -> Option<Family> {
-        let own = self.processes.get_mut(process as usize % PROCESSES);
-        let own = own.filter(|own| own.0 == process);
-        own.and_then(|own| own.1[call].of_next())
+        let slot = self.processes.get_mut(process as usize % PROCESSES);
+        let slot = slot.filter(|slot| slot.0 == process);
+        slot.and_then(|slot| slot.1[call].of_next())
             .or_else(|| self.cpus.get_mut(cpu)?.get_mut(call)?.of_next())
     }
 }

@@ -26,16 +26,16 @@ impl LongSoftirq {
 
 /// Keeps the longest, so many, in the order that [`place_of`] asks for: by CPU and time.
 pub fn keep_longest(all: &mut Vec<LongSoftirq>, most: usize) {
-    all.sort_unstable_by_key(|own| Reverse(own.length_ns));
+    all.sort_unstable_by_key(|softirq| Reverse(softirq.length_ns));
     all.truncate(most);
-    all.sort_unstable_by_key(|own| (own.cpu, own.tag.time_ns));
+    all.sort_unstable_by_key(|softirq| (softirq.cpu, softirq.tag.time_ns));
 }
 
 /// Which of these was at work on this CPU at this time.
 pub fn place_of(all: &[LongSoftirq], cpu: usize, time_ns: u64) -> Option<usize> {
-    let place = all.partition_point(|own| (own.cpu, own.tag.time_ns) < (cpu, time_ns));
-    let own = all.get(place)?;
-    (own.cpu == cpu && own.began_ns() <= time_ns).then_some(place)
+    let place = all.partition_point(|softirq| (softirq.cpu, softirq.tag.time_ns) < (cpu, time_ns));
+    let softirq = all.get(place)?;
+    (softirq.cpu == cpu && softirq.began_ns() <= time_ns).then_some(place)
 }
 
 /// How often each of some values was met, in few.
@@ -51,21 +51,21 @@ impl<T> Default for Tally<T> {
 impl<T: Copy + PartialEq> Tally<T> {
     /// Counts a value.
     pub fn add(&mut self, value: T) {
-        match self.0.iter_mut().find(|own| own.0 == value) {
-            Some(own) => own.1 += 1,
+        match self.0.iter_mut().find(|counted| counted.0 == value) {
+            Some(counted) => counted.1 += 1,
             None => self.0.push((value, 1)),
         }
     }
 
     /// The value that was met most often, of several the first.
     pub fn most(&self) -> Option<T> {
-        let most = self.0.iter().rev().max_by_key(|own| own.1);
-        most.map(|own| own.0)
+        let most = self.0.iter().rev().max_by_key(|counted| counted.1);
+        most.map(|counted| counted.0)
     }
 
     /// How often any was met.
     pub fn count(&self) -> u32 {
-        self.0.iter().map(|own| own.1).sum()
+        self.0.iter().map(|counted| counted.1).sum()
     }
 }
 
@@ -94,7 +94,10 @@ mod tests {
             softirq(0, 50, 3),
         ];
         keep_longest(&mut all, 3);
-        let kept: Vec<_> = all.iter().map(|own| (own.cpu, own.length_ns)).collect();
+        let kept: Vec<_> = all
+            .iter()
+            .map(|softirq| (softirq.cpu, softirq.length_ns))
+            .collect();
         assert_eq!(kept, [(0, 200), (1, 300), (1, 100)]);
         for (cpu, time_ns, place) in [
             (0, 299, None),

@@ -145,7 +145,7 @@ impl ProfileRecorder {
         for sample in &interval.samples {
             let name = sample
                 .owner
-                .and_then(|own| interval.names.get(own as usize));
+                .and_then(|owner| interval.names.get(owner as usize));
             let owner = name.map_or(NONE, |name| self.owner(name));
             let key = [
                 sample.cpu as u64,

@@ -32,8 +32,8 @@ impl ProgramCode {
     /// Adds the functions of a program. Code that was there before is gone.
     pub fn add(&mut self, program: u32, functions: &[(u64, u64)]) {
         for &(start, end) in functions.iter().filter(|(start, end)| start < end) {
-            let first = self.ranges.partition_point(|own| own.end <= start);
-            let last = self.ranges.partition_point(|own| own.start < end);
+            let first = self.ranges.partition_point(|range| range.end <= start);
+            let last = self.ranges.partition_point(|range| range.start < end);
             let range = Range {
                 start,
                 end,
@@ -53,7 +53,7 @@ impl ProgramCode {
 
     /// Removes a program.
     pub fn remove(&mut self, program: u32) {
-        self.ranges.retain(|own| own.program != program);
+        self.ranges.retain(|range| range.program != program);
     }
 
     /// The program at this address, or [`UNCERTAIN`]; `None` if there is none.
@@ -62,8 +62,8 @@ impl ProgramCode {
         if address < self.ranges.first()?.start || address >= self.ranges.last()?.end {
             return None;
         }
-        let at = self.ranges.partition_point(|own| own.end <= address);
-        let range = self.ranges.get(at).filter(|own| own.start <= address)?;
+        let at = self.ranges.partition_point(|range| range.end <= address);
+        let range = self.ranges.get(at).filter(|range| range.start <= address)?;
         Some(if range.is_uncertain {
             UNCERTAIN
         } else {
@@ -138,7 +138,7 @@ impl ProgramSamples {
             && rows.iter().any(|mass| mass.sum() > 0.0)
         {
             rows.fill(Mass::default());
-            self.inside.retain(|own| own.cpu != cpu);
+            self.inside.retain(|sample| sample.cpu != cpu);
         }
     }
 
@@ -254,10 +254,10 @@ mod tests {
         assert_eq!(samples.in_programs()[0].cpu, 0);
         samples.forget(0);
         assert_eq!(samples.of(0, receive), Mass::default());
-        let [own] = samples.in_programs() else {
+        let [sample] = samples.in_programs() else {
             panic!("one is left");
         };
-        assert_eq!((own.cpu, own.program), (1, 7));
+        assert_eq!((sample.cpu, sample.program), (1, 7));
         samples.begin(1);
         assert!(samples.in_programs().is_empty());
     }

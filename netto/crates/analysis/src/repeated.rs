@@ -88,9 +88,9 @@ impl Repeated {
                 end,
             } = self.known[number as usize];
             if of == hash
-                && let Some((own, rest)) =
+                && let Some((first, rest)) =
                     self.words[begin as usize..end as usize].split_first_chunk::<N>()
-                && *own == head
+                && *first == head
                 && rest == tail
             {
                 return Numbered::Again(number as usize);

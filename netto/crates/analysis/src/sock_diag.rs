@@ -104,10 +104,10 @@ fn socket(body: &[u8]) -> Option<TcpSocket> {
             _ => <[u8; 16]>::try_from(fixed.get(at..at + 16)?).ok()?.into(),
         })
     };
-    let (own, other) = (address(8)?, address(24)?);
+    let (source, other) = (address(8)?, address(24)?);
     let mut socket = TcpSocket {
         is_listening,
-        is_local: !is_listening && (own == other || own.to_canonical().is_loopback()),
+        is_local: !is_listening && (source == other || source.to_canonical().is_loopback()),
         cookie: u64::from(word(fixed, 44)?) | (u64::from(word(fixed, 48)?) << 32),
         rx_queue: word(fixed, 56)?,
         tx_queue: word(fixed, 60)?,

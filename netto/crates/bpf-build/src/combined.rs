@@ -88,7 +88,10 @@ fn list(hooks: &[Hook]) -> Result<String, std::fmt::Error> {
         for features in combinations(hook.features) {
             let (tracepoint, name) = (hook.tracepoint, program_name(hook, &features));
             // As skeletons name their objects.
-            let objects: Vec<String> = features.iter().map(|own| format!("{own}_bpf")).collect();
+            let objects: Vec<String> = features
+                .iter()
+                .map(|feature| format!("{feature}_bpf"))
+                .collect();
             writeln!(
                 rust,
                 "CombinedProgram {{ name: {name:?}, section: \"tp_btf/{tracepoint}\", \

@@ -109,29 +109,30 @@ impl Bias {
 
     /// The factor for time found by samples; `None` before it is known.
     pub fn correction(&self) -> Option<Correction> {
-        let moments = || self.moments.iter().filter(|own| own.timed_ns > 0.0);
+        let moments = || self.moments.iter().filter(|moment| moment.timed_ns > 0.0);
         let sum = |of: &dyn Fn(&Moment) -> f64| moments().map(of).sum::<f64>();
         let enough_due = if self.is_of_clocks { 0.0 } else { ENOUGH_DUE };
         if sum(&|moment| moment.due) < enough_due || sum(&|moment| moment.samples) < ENOUGH {
             return None;
         }
         // Shares rather than factors: their errors are those of a count, also of none.
-        let plain = sum(&|own| own.sampled_ns) / sum(&|own| own.timed_ns);
-        let expected = |own: &Moment| own.due * plain;
-        let off = |own: &Moment| own.sampled_ns / own.timed_ns / plain - 1.0;
+        let plain = sum(&|moment| moment.sampled_ns) / sum(&|moment| moment.timed_ns);
+        let expected = |moment: &Moment| moment.due * plain;
+        let off = |moment: &Moment| moment.sampled_ns / moment.timed_ns / plain - 1.0;
         // By how much moments differ beyond the errors of their counts, and how many say so.
         let all = sum(&expected);
-        let weights = all - sum(&|own| expected(own).powi(2)) / all;
-        let excess =
-            sum(&|own| expected(own) * off(own).powi(2)) - (moments().count() as f64 - 1.0);
+        let weights = all - sum(&|moment| expected(moment).powi(2)) / all;
+        let excess = sum(&|moment| expected(moment) * off(moment).powi(2))
+            - (moments().count() as f64 - 1.0);
         let seen = (excess / weights.max(1.0)).max(0.0);
-        let weight = |own: &Moment, between: f64| 1.0 / (between + 1.0 / expected(own).max(1e-9));
-        let alike = |own: &Moment| weight(own, ASSUMED.powi(2));
-        let number = sum(&alike).powi(2) / sum(&|own| alike(own).powi(2)) - 1.0;
+        let weight =
+            |moment: &Moment, between: f64| 1.0 / (between + 1.0 / expected(moment).max(1e-9));
+        let alike = |moment: &Moment| weight(moment, ASSUMED.powi(2));
+        let number = sum(&alike).powi(2) / sum(&|moment| alike(moment).powi(2)) - 1.0;
         let freedom = ASSUMED_MOMENTS + number;
         let between = (ASSUMED_MOMENTS * ASSUMED.powi(2) + number * seen) / freedom;
-        let known = sum(&|own| weight(own, between));
-        let mean_off = sum(&|own| weight(own, between) * off(own)) / known;
+        let known = sum(&|moment| weight(moment, between));
+        let mean_off = sum(&|moment| weight(moment, between) * off(moment)) / known;
         let error_ratio = student(NORMAL, freedom) * (between + 1.0 / known).sqrt();
         let found = 1.0 / (plain * (1.0 + mean_off)).max(1e-9);
         let possible = if self.is_of_clocks {

@@ -121,8 +121,8 @@ impl Deviations {
         likeness: f64,
     ) -> Self {
         let (count, cell_count) = (blocks.len() as f64, cells.len() as f64);
-        let own = correlation(&from_mean(cells, row, weight)).unwrap_or(0.0);
-        let alike = own.max(likeness);
+        let cell_correlation = correlation(&from_mean(cells, row, weight)).unwrap_or(0.0);
+        let alike = cell_correlation.max(likeness);
         // An interval that is sometimes too wide is better than a false change.
         let alike = alike + ((1.0 - alike * alike) / cell_count).sqrt();
         let alike = alike.min(MOST_CORRELATED);

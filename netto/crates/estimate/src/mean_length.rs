@@ -95,26 +95,26 @@ impl MeanLength {
         let sum = |of: &dyn Fn(&Window) -> f64| self.windows.iter().map(of).sum::<f64>();
         let (mut ns, mut all, mut squares, mut apart) = (0.0, 0.0, 0.0, 0.0);
         let mut faded = 1.0;
-        for own in self.windows.iter().rev() {
-            let differs = (own.rate / rate).ln().abs().min(f64::MAX.ln()).powi(2);
+        for window in self.windows.iter().rev() {
+            let differs = (window.rate / rate).ln().abs().min(f64::MAX.ln()).powi(2);
             let weight = faded / (1.0 + differs / ALIKE.powi(2));
-            ns += weight * own.ns;
-            all += weight * own.number;
-            squares += (weight * own.number).powi(2);
-            apart += weight * own.number * differs;
+            ns += weight * window.ns;
+            all += weight * window.number;
+            squares += (weight * window.number).powi(2);
+            apart += weight * window.number * differs;
             faded *= FADING;
         }
         if all <= 0.0 {
             return None;
         }
         let length_ns = ns / all;
-        let whole_ns = (length_ns * sum(&|own| own.number) / count).max(1.0);
-        let off = |own: &Window| ((own.ns - length_ns * own.number) / whole_ns).powi(2);
+        let whole_ns = (length_ns * sum(&|window| window.number) / count).max(1.0);
+        let off = |window: &Window| ((window.ns - length_ns * window.number) / whole_ns).powi(2);
         let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&off))
             / (ASSUMED_WINDOWS + (count - 1.0).max(0.0));
         let unlike = EXPONENT.powi(2) * apart / all;
         let value = length_ns * number as f64;
-        let intervals = sum(&|own| own.intervals) / count;
+        let intervals = sum(&|window| window.intervals) / count;
         let square = value * value;
         Some(Estimate {
             figure: Figure {
@@ -147,14 +147,15 @@ impl Estimate {
         let of_cpu = ns * OF_CPUS;
         let of_count = ns * worth_ns;
         let by_samples = of_count + of_factor.powi(2) + of_cpu.powi(2);
-        let own = by_samples / (by_samples + self.variance);
-        let other = 1.0 - own;
-        let of_both =
-            |own_value: f64, by_samples: f64| own.powi(2) * own_value + other.powi(2) * by_samples;
+        let own_weight = by_samples / (by_samples + self.variance);
+        let other = 1.0 - own_weight;
+        let of_both = |own_value: f64, by_samples: f64| {
+            own_weight.powi(2) * own_value + other.powi(2) * by_samples
+        };
         let sampled_ns = other * by_samples_ns;
         Estimate {
             figure: Figure {
-                value: own * ns + sampled_ns,
+                value: own_weight * ns + sampled_ns,
                 variance: of_both(self.figure.variance, of_count),
                 // One factor, whatever the interval.
                 shared: sampled_ns * factor.error_ratio / NORMAL,
@@ -350,7 +351,7 @@ mod tests {
             changing.figure.value > 2.5e6 && changing.figure.value < 4e6,
             "{changing:?}"
         );
-        let doubt = |own: Estimate| own.figure.variance.sqrt() / own.figure.value;
+        let doubt = |estimate: Estimate| estimate.figure.variance.sqrt() / estimate.figure.value;
         assert!(doubt(changing) > 2.0 * doubt(calm));
         assert!((after(10, 2_000, 4e6).figure.value / 4e6 - 1.0).abs() < 0.03);
         // At once, if there are more of them.

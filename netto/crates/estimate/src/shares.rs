@@ -353,21 +353,21 @@ impl Pool {
     fn weigh(&mut self, whole: Whole<'_>, samples: f64, host: &HostPool) -> Option<f64> {
         let others = |member: &Member| host.of_others(member.row, member.samples);
         let of_host: f64 = self.members.iter().map(others).sum();
-        let own: f64 = self.members.iter().map(|m| m.recent.sum()).sum();
-        let has_past = of_host.max(own) >= FORGOTTEN;
+        let of_cpus: f64 = self.members.iter().map(|m| m.recent.sum()).sum();
+        let has_past = of_host.max(of_cpus) >= FORGOTTEN;
         let host_weight = if of_host > 0.0 { HOST_WEIGHT } else { 0.0 };
         for member in &mut self.members {
             member.share = if has_past {
                 let of_host =
                     host.of_others(member.row, member.samples) / of_host.max(f64::MIN_POSITIVE);
-                (member.recent.sum() + host_weight * of_host) / (own + host_weight)
+                (member.recent.sum() + host_weight * of_host) / (of_cpus + host_weight)
             } else if samples > 0.0 {
                 member.samples.sum() / samples
             } else {
                 f64::from(u8::from(member.row == whole.rest))
             };
         }
-        has_past.then(|| own / (own + host_weight))
+        has_past.then(|| of_cpus / (of_cpus + host_weight))
     }
 
     /// The time that a sample stands for: the sampler's period, unless this whole was sampled at
@@ -407,8 +407,8 @@ fn basis(time_ns: u64, by_samples: f64, past: Option<f64>) -> Basis {
     let stacks_ns = part(by_samples, time_ns);
     let other_ns = time_ns - stacks_ns;
     match past {
-        Some(own) => {
-            let past_ns = part(own, other_ns);
+        Some(past) => {
+            let past_ns = part(past, other_ns);
             Basis {
                 stacks_ns,
                 past_ns,

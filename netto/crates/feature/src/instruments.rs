@@ -163,7 +163,7 @@ impl Running {
         };
         match begin(entry, platform, options) {
             Ok(instrument) => {
-                let is_before = |own: &(&Feature, _)| order(own.0.name) < order(name);
+                let is_before = |running: &(&Feature, _)| order(running.0.name) < order(name);
                 let place = self.running.partition_point(is_before);
                 self.running.insert(place, (entry, instrument));
                 tracing::info!("{name} begins anew");

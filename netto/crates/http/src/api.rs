@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn a_section_stands_only_as_its_feature_arranges_it() {
-        let own = Api {
+        let section = Api {
             snapshot: Some(|_, _, object| object.member("cost_of_netto", &1)),
             ..Api::SECTION
         };
-        let all = shown(&[("own", own)]);
+        let all = shown(&[("own", section)]);
         assert_eq!(all["cost_of_netto"], json!(1));
         assert!(all.get("own").is_none() && all.get("modes").is_some());
     }

@@ -165,7 +165,8 @@ mod tests {
         name: "numbers",
         keys: &["last"],
         answer: Answer::Recent(|_, snapshots, _| {
-            let numbers = snapshots.map(|own| own.map(|own| own.sequence as u8));
+            let numbers =
+                snapshots.map(|snapshot| snapshot.map(|snapshot| snapshot.sequence as u8));
             numbers.collect()
         }),
     };
@@ -220,7 +221,7 @@ mod tests {
             ..Exported::default()
         };
         let metrics = Metrics::new(info.clone(), Default::default(), exported);
-        (1..=3).for_each(|own| metrics.add(info.clone(), &snapshot(own)));
+        (1..=3).for_each(|number| metrics.add(info.clone(), &snapshot(number)));
         metrics
     }
 
@@ -266,7 +267,9 @@ mod tests {
             keys: &[],
             answer: Answer::State {
                 now: |_, states, _| {
-                    let count = states.iter().find_map(|own| own.downcast_ref::<Count>());
+                    let count = states
+                        .iter()
+                        .find_map(|state| state.downcast_ref::<Count>());
                     Ok(vec![count.unwrap().0])
                 },
                 news: |_, _| None,

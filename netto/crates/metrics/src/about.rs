@@ -41,8 +41,8 @@ pub const METRICS: &[Family] = metrics! {
                     continue;
                 }
                 seen.push(key);
-                let mut same = probes.iter().filter(|own| (&own.name, &own.method) == key);
-                let attached = same.all(|own| own.failure.is_none());
+                let mut same = probes.iter().filter(|probe| (&probe.name, &probe.method) == key);
+                let attached = same.all(|probe| probe.failure.is_none());
                 let labels = [probe.name.as_str(), probe.method.as_str()];
                 out.push(&labels, Value::Count(attached.into()));
             }

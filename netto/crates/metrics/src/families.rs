@@ -8,9 +8,9 @@ pub fn families(
     catalogues: &[Catalogue],
     has_compat: bool,
 ) -> impl Iterator<Item = &'static Family> {
-    let of_feature = move |own: &Catalogue| {
-        let compat = own.compat.iter().filter(move |_| has_compat);
-        own.families.iter().chain(compat)
+    let of_feature = move |catalogue: &Catalogue| {
+        let compat = catalogue.compat.iter().filter(move |_| has_compat);
+        catalogue.families.iter().chain(compat)
     };
     catalogues.iter().flat_map(of_feature).chain(about::METRICS)
 }

@@ -123,12 +123,12 @@ mod tests {
                 let ns = ns >> shift;
                 histogram.record(ns);
                 let now = native(&histogram);
-                let of = |native: &Native, index| native.buckets.iter().find(|own| own.0 == index).map_or(0, |own| own.1);
+                let of = |native: &Native, index| native.buckets.iter().find(|bucket| bucket.0 == index).map_or(0, |bucket| bucket.1);
                 prop_assert!(before.zero <= now.zero);
                 for (index, count) in &before.buckets {
                     prop_assert!(of(&now, *index) >= *count, "bucket {index} goes back");
                 }
-                let all: u64 = now.buckets.iter().map(|own| own.1).sum();
+                let all: u64 = now.buckets.iter().map(|bucket| bucket.1).sum();
                 prop_assert_eq!(now.zero + all, histogram.count());
                 // The added one is in a native bucket that overlaps its own.
                 let bounds = bounds(bucket_of(ns).unwrap());

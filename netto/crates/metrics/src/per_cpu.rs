@@ -85,11 +85,11 @@ impl Samples for Sums {
             Value::Number(_) => Value::Number(0.0),
         });
         *sum = match (*sum, value) {
-            (Value::Count(sum), Value::Count(own)) => Value::Count(sum.saturating_add(own)),
-            (Value::Nanoseconds(sum), Value::Nanoseconds(own)) => {
-                Value::Nanoseconds(sum.saturating_add(own))
+            (Value::Count(sum), Value::Count(more)) => Value::Count(sum.saturating_add(more)),
+            (Value::Nanoseconds(sum), Value::Nanoseconds(more)) => {
+                Value::Nanoseconds(sum.saturating_add(more))
             }
-            (sum, own) => Value::Number(sum.as_f64() + own.as_f64()),
+            (sum, more) => Value::Number(sum.as_f64() + more.as_f64()),
         };
     }
 

@@ -145,8 +145,8 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         }],
     });
     let location = location.collect();
-    let sample = profile.samples.iter().map(|own| {
-        let labels = &own.labels;
+    let sample = profile.samples.iter().map(|sample| {
+        let labels = &sample.labels;
         let cpu = labels.cpu.map(|cpu| cpu.to_string());
         let named = [
             ("event", Some(labels.event.as_str())),
@@ -162,12 +162,12 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         });
         let label = label.collect();
         Sample {
-            location_id: own
+            location_id: sample
                 .stack
                 .iter()
                 .map(|place| u64::from(*place) + 1)
                 .collect(),
-            value: vec![signed(own.count), signed(own.cpu_ns)],
+            value: vec![signed(sample.count), signed(sample.cpu_ns)],
             label,
         }
     });
@@ -231,7 +231,7 @@ mod tests {
         let types = read
             .sample_type
             .iter()
-            .map(|own| (text(own.kind), text(own.unit)));
+            .map(|value_type| (text(value_type.kind), text(value_type.unit)));
         assert_eq!(
             types.collect::<Vec<_>>(),
             [("samples", "count"), ("cpu", "nanoseconds")]
@@ -246,16 +246,24 @@ mod tests {
         };
         assert_eq!(sample.value, [2, 2_000_000]);
         let named = sample.location_id.iter().map(|id| {
-            let location = read.location.iter().find(|own| own.id == *id).unwrap();
+            let location = read
+                .location
+                .iter()
+                .find(|location| location.id == *id)
+                .unwrap();
             let function = location.line[0].function_id;
-            let function = read.function.iter().find(|own| own.id == function).unwrap();
+            let function = read
+                .function
+                .iter()
+                .find(|candidate| candidate.id == function)
+                .unwrap();
             text(function.name)
         });
         assert_eq!(named.collect::<Vec<_>>(), ["ip_rcv", "net_rx_action"]);
         let labels = sample
             .label
             .iter()
-            .map(|own| (text(own.key), text(own.text)));
+            .map(|label| (text(label.key), text(label.text)));
         assert_eq!(
             labels.collect::<Vec<_>>(),
             [

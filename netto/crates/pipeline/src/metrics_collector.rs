@@ -304,7 +304,7 @@ impl MetricsCollector {
 
     /// Totals for scrapes are the same whether several intervals are one.
     fn tell_attention(&self) {
-        let mut sinks = self.subscribers.iter().map(|own| own.sink);
+        let mut sinks = self.subscribers.iter().map(|subscriber| subscriber.sink);
         let is_followed = sinks.any(|sink| sink != Sink::Prometheus);
         self.kept.attention.set_followed(is_followed);
     }

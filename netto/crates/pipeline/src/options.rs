@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn options_of_some_features_are_taken_from_others() {
-        let own = FeatureOptions::default()
+        let given = FeatureOptions::default()
             .with("a", 1)
             .with("b", 1)
             .with("c", 1);
         let others = FeatureOptions::default().with("a", 2).with("c", 2);
-        let taken = own.taking(&["a", "b"], &others);
+        let taken = given.taking(&["a", "b"], &others);
         assert_eq!(taken, FeatureOptions::default().with("a", 2).with("c", 1));
     }
 }

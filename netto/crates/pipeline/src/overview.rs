@@ -26,8 +26,8 @@ impl Stretch {
         self.network_ns = self.network_ns.saturating_add(later.network_ns);
         self.capacity_ns = self.capacity_ns.saturating_add(later.capacity_ns);
         self.peak_ratio = match (self.peak_ratio, later.peak_ratio) {
-            (Some(own), Some(other)) => Some(own.max(other)),
-            (own, other) => own.or(other),
+            (Some(peak), Some(other)) => Some(peak.max(other)),
+            (peak, other) => peak.or(other),
         };
         self.time_unix_ns = self.time_unix_ns.or(later.time_unix_ns);
     }

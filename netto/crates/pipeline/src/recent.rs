@@ -144,8 +144,8 @@ mod tests {
             assert_eq!(entries.last().unwrap().snapshot, of(length));
             // Where one did not fit into the piece before it.
             let pairs = entries.windows(2);
-            let borders =
-                pairs.filter(|own| own[0].snapshot.as_ptr_range().end != own[1].snapshot.as_ptr());
+            let borders = pairs
+                .filter(|pair| pair[0].snapshot.as_ptr_range().end != pair[1].snapshot.as_ptr());
             most = most.max(borders.count());
         }
         let pieces = MOST_BYTES / PIECE_BYTES;

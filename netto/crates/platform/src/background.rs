@@ -75,8 +75,8 @@ mod tests {
         let mut next = |value: u32| loop {
             // Later than any pause.
             now_ns += 1_000_000_000_000;
-            let own = std::thread::current().id();
-            let read = move || (value, std::thread::current().id() != own);
+            let this_thread = std::thread::current().id();
+            let read = move || (value, std::thread::current().id() != this_thread);
             if let Some(found) = reader.poll(now_ns, read) {
                 break found;
             }

@@ -102,29 +102,32 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_once_comes_back_at_once_and_is_told_of_once() {
-        let mut own = Displacement::default();
-        assert_eq!(own.learn(true, SECOND), None);
-        assert!(own.may_attach(SECOND));
-        assert_eq!(own.learn(false, 5 * SECOND), Some(News::Displaced));
-        assert!(own.may_attach(5 * SECOND));
-        assert_eq!(own.note("eth0"), None);
+        let mut displacement = Displacement::default();
+        assert_eq!(displacement.learn(true, SECOND), None);
+        assert!(displacement.may_attach(SECOND));
+        assert_eq!(displacement.learn(false, 5 * SECOND), Some(News::Displaced));
+        assert!(displacement.may_attach(5 * SECOND));
+        assert_eq!(displacement.note("eth0"), None);
         for second in 6..300 {
-            assert_eq!(own.learn(true, second * SECOND), None);
+            assert_eq!(displacement.learn(true, second * SECOND), None);
         }
         // Long afterwards it is news.
-        assert_eq!(own.learn(false, 301 * SECOND), Some(News::Displaced));
+        assert_eq!(
+            displacement.learn(false, 301 * SECOND),
+            Some(News::Displaced)
+        );
     }
 
     #[test]
     fn who_fights_for_a_place_does_so_seldom_and_says_so_twice() {
-        let mut own = Displacement::default();
+        let mut displacement = Displacement::default();
         let (mut told, mut attached) = (Vec::new(), Vec::new());
         // Somebody takes them away within each second.
         for second in 1..=3_600 {
             let now_ns = second * SECOND;
-            if own.may_attach(now_ns) {
+            if displacement.may_attach(now_ns) {
                 attached.push(second);
-                told.extend(own.learn(false, now_ns));
+                told.extend(displacement.learn(false, now_ns));
             }
         }
         assert_eq!(told, [News::Displaced, News::Repeatedly]);
@@ -132,12 +135,12 @@ mod tests {
         let most = attached.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert_eq!(most, Some(60));
         let times = attached.len() as u64;
-        let note = own.note("eth0").unwrap();
+        let note = displacement.note("eth0").unwrap();
         assert!(note.contains(&format!("at eth0 {times} times")), "{note}");
         // Then nobody does.
         let end = attached.last().unwrap() + 60;
-        let calm = (end..end + 121).filter_map(|second| own.learn(true, second * SECOND));
+        let calm = (end..end + 121).filter_map(|second| displacement.learn(true, second * SECOND));
         assert_eq!(calm.collect::<Vec<_>>(), [News::LeftAlone { times }]);
-        assert_eq!(own.note("eth0"), None);
+        assert_eq!(displacement.note("eth0"), None);
     }
 }

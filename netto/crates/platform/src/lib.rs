@@ -353,7 +353,7 @@ impl Platform {
         found.clear();
         self.long_parties.clear();
         if let Some(kept) = &self.readers.long_softirqs {
-            kept.take(|own| found.push(own));
+            kept.take(|softirq| found.push(softirq));
         }
         keep_longest(found, MOST_LONG);
     }

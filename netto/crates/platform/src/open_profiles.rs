@@ -62,14 +62,16 @@ impl OpenProfiles {
     /// Ends one, with at least one interval unless none comes.
     pub(crate) fn end(&self, number: u64) -> Option<ProfileRecorder> {
         let is_empty = |active: &mut Vec<(u64, ProfileRecorder)>| {
-            let own = active.iter().find(|(own, _)| *own == number);
-            own.is_some_and(|(_, recorder)| recorder.length_ns == 0)
+            let found = active.iter().find(|(candidate, _)| *candidate == number);
+            found.is_some_and(|(_, recorder)| recorder.length_ns == 0)
         };
         let waited = self
             .has_grown
             .wait_timeout_while(self.lock(), PATIENCE, is_empty);
         let mut active = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let place = active.iter().position(|(own, _)| *own == number)?;
+        let place = active
+            .iter()
+            .position(|(candidate, _)| *candidate == number)?;
         let (_, recorder) = active.swap_remove(place);
         self.count.store(active.len(), Ordering::Relaxed);
         Some(recorder)
@@ -78,7 +80,7 @@ impl OpenProfiles {
     /// Drops one that nobody waits for any more.
     pub(crate) fn abandon(&self, number: u64) {
         let mut active = self.lock();
-        active.retain(|(own, _)| *own != number);
+        active.retain(|(candidate, _)| *candidate != number);
         self.count.store(active.len(), Ordering::Relaxed);
     }
 }

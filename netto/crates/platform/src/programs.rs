@@ -43,7 +43,7 @@ impl Programs {
             ended: Vec::new(),
         };
         programs.read_new();
-        let is_hidden = |own: &LoadedProgram| own.functions.is_empty();
+        let is_hidden = |program: &LoadedProgram| program.functions.is_empty();
         ensure!(
             programs.known.is_empty() || !programs.known.values().all(is_hidden),
             "the kernel hides where BPF programs are; it shows it with CAP_SYSLOG and sysctl \

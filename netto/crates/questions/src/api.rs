@@ -197,7 +197,10 @@ impl<'a, T> Measured<'a, T> {
 
 /// Why a feature does not measure; `None` if it does.
 pub fn absence<'a>(info: &'a Info, feature: &str) -> Option<&'a str> {
-    let known = info.instruments.iter().find(|own| own.name == feature)?;
+    let known = info
+        .instruments
+        .iter()
+        .find(|instrument| instrument.name == feature)?;
     match &known.availability {
         Availability::Unavailable { reason } => Some(reason),
         Availability::Available { .. } => None,

@@ -57,7 +57,10 @@ impl CpuSet {
             sections,
         } = snapshot;
         let Sections {
-            cost, modes, own, ..
+            cost,
+            modes,
+            own: own_cost,
+            ..
         } = sections;
         Snapshot {
             sequence,
@@ -90,8 +93,8 @@ impl CpuSet {
                         host: CpuModes::from_values(host),
                     }
                 }),
-                own: own.map(|own| OwnCost {
-                    taken_ns: rows(&own.taken_ns, &kept),
+                own: own_cost.map(|own_cost| OwnCost {
+                    taken_ns: rows(&own_cost.taken_ns, &kept),
                     ..OwnCost::default()
                 }),
                 ..Sections::default()

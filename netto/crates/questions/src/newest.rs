@@ -126,7 +126,7 @@ mod tests {
         );
         let both = [snapshot(3), snapshot(4)];
         both.iter()
-            .for_each(|own| view.push(&info, own.clone()).unwrap());
+            .for_each(|snapshot| view.push(&info, snapshot.clone()).unwrap());
         let title = format!("netto drops · {}\n\n7 dropped\n", info.hostname);
         assert_eq!(view.text(&info, 1_000_000_000), title);
         let shown = view.json(&info, 1_000_000_000).unwrap();

@@ -250,7 +250,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
         Some((file.dev(), file.ino()))
     };
-    file(one).is_some_and(|own| file(other) == Some(own))
+    file(one).is_some_and(|identity| file(other) == Some(identity))
 }
 
 /// Writes packets to a file, at once, with the times at which they would be sent.
@@ -321,10 +321,10 @@ mod tests {
 
     #[test]
     fn records_are_not_written_over_by_whatever_name() {
-        let own = Path::new("Cargo.toml");
-        assert!(is_same_file(own, Path::new("./src/../Cargo.toml")));
-        assert!(!is_same_file(own, Path::new("src/lib.rs")));
-        assert!(!is_same_file(own, Path::new("there is no such file")));
+        let manifest = Path::new("Cargo.toml");
+        assert!(is_same_file(manifest, Path::new("./src/../Cargo.toml")));
+        assert!(!is_same_file(manifest, Path::new("src/lib.rs")));
+        assert!(!is_same_file(manifest, Path::new("there is no such file")));
         let null = Path::new("/dev/null");
         assert!(!is_same_file(null, null), "it loses nothing");
     }

@@ -52,8 +52,8 @@ pub fn function(number: u32) -> anyhow::Result<Option<String>> {
 
 fn function_of(btf: &[u8], number: u32) -> anyhow::Result<Option<String>> {
     let mut found = None;
-    each_type(btf, |own, kind, name, _, _| {
-        if own == number && kind == FUNCTION {
+    each_type(btf, |type_number, kind, name, _, _| {
+        if type_number == number && kind == FUNCTION {
             found = Some(name.to_owned());
         }
     })?;

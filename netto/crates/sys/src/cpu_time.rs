@@ -52,8 +52,8 @@ impl Reading {
     pub fn network_ns(&self) -> u64 {
         let of = |source: Source| self.total_ns[usize::from(source.clock_kind())];
         let sources = Source::ALL.into_iter();
-        let network = sources.filter(|own| match own {
-            Source::Softirq(_) => [Source::NET_RX, Source::NET_TX].contains(own),
+        let network = sources.filter(|source| match source {
+            Source::Softirq(_) => [Source::NET_RX, Source::NET_TX].contains(source),
             _ => true,
         });
         network.map(of).sum()

@@ -105,7 +105,7 @@ impl Lock {
             let there = fs::symlink_metadata(&path);
             if there.is_ok_and(|there| {
                 file.metadata()
-                    .is_ok_and(|own| identity(&own) == identity(&there))
+                    .is_ok_and(|metadata| identity(&metadata) == identity(&there))
             }) {
                 return Ok(Some(Lock { path, _file: file }));
             }

@@ -117,7 +117,7 @@ mod tests {
         }
         let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         let mut found = Vec::new();
-        take_set(&words, 5, &mut |own| found.push(own));
+        take_set(&words, 5, &mut |softirq| found.push(softirq));
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].length_ns, found[1].length_ns), (7, 9));
         let LongSoftirq {
@@ -126,6 +126,8 @@ mod tests {
         assert_eq!((cpu, vector), (5, 3));
         assert_eq!((tag.process, tag.thread, tag.cgroup), (11, 12, 99));
         assert_eq!((tag.time_ns, tag.last.cgroup, tag.number), (1_000, 77, 0));
-        take_set(&words, 5, &mut |own| panic!("{own:?} is read again"));
+        take_set(&words, 5, &mut |softirq| {
+            panic!("{softirq:?} is read again")
+        });
     }
 }

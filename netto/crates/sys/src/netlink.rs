@@ -140,9 +140,9 @@ impl<S: Read + Write> RouteSocket<S> {
 pub fn foreign_namespace(roots: &Roots) -> Option<PathBuf> {
     let of_init = roots.proc_root.join("1/ns/net");
     let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    let own = identity(Path::new("/proc/self/ns/net"));
-    match (identity(&of_init), own) {
-        (Some(host), Some(own)) if host != own => Some(of_init),
+    let own_namespace = identity(Path::new("/proc/self/ns/net"));
+    match (identity(&of_init), own_namespace) {
+        (Some(host), Some(own_namespace)) if host != own_namespace => Some(of_init),
         _ => None,
     }
 }
@@ -318,14 +318,17 @@ mod tests {
             _ => None,
         };
         let counted = socket.list(Request::Counts, counts).unwrap();
-        let (_, counts) = counted.iter().find(|it| it.0 == loopback.index).unwrap();
+        let (_, counts) = counted
+            .iter()
+            .find(|link| link.0 == loopback.index)
+            .unwrap();
         assert!(counts.since(&loopback.counts).is_some(), "{counts:?}");
         let asked = socket.ask(Request::Link(loopback.index)).unwrap();
         assert!(matches!(asked, Message::Link(link) if link.name == b"lo"));
         let nobody = socket.ask(Request::Link(u32::MAX >> 1)).unwrap();
         assert!(matches!(nobody, Message::Refused(_)), "{nobody:?}");
-        let own = socket.ask(Request::NamespaceOf(std::process::id()));
-        assert!(matches!(own, Ok(Message::Namespace(_))), "{own:?}");
+        let answer = socket.ask(Request::NamespaceOf(std::process::id()));
+        assert!(matches!(answer, Ok(Message::Namespace(_))), "{answer:?}");
         assert!(!LinkChanges::watch().unwrap().any());
     }
 }

@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn loopback_tells_and_what_is_not_there_does_not() {
         let offloads = Offloads::open().unwrap();
-        for own in [Offload::Gro, Offload::Tso, Offload::TxChecksums] {
-            assert!(offloads.of("lo", own).is_some(), "{own:?}");
+        for offload in [Offload::Gro, Offload::Tso, Offload::TxChecksums] {
+            assert!(offloads.of("lo", offload).is_some(), "{offload:?}");
             for wrong in ["", "no-such-device", "a-name-that-is-far-too-long", "l\0o"] {
-                assert_eq!(offloads.of(wrong, own), None, "{wrong:?}");
+                assert_eq!(offloads.of(wrong, offload), None, "{wrong:?}");
             }
         }
     }

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_connection_on_loopback_are_this_users() {
-        let own = std::fs::metadata("/proc/self").unwrap().uid();
+        let uid = std::fs::metadata("/proc/self").unwrap().uid();
         for (listens, connects) in [
             ("127.0.0.1:0", "127.0.0.1"),
             ("[::1]:0", "::1"),
@@ -105,7 +105,7 @@ mod tests {
             let client = TcpStream::connect((connects, port)).unwrap();
             let (stream, peer) = listener.accept().unwrap();
             let local = stream.local_addr().unwrap();
-            assert_eq!(user_of(local, peer).unwrap(), own, "{listens}");
+            assert_eq!(user_of(local, peer).unwrap(), uid, "{listens}");
             drop(client);
             let closed = user_of(local, peer).unwrap_err();
             assert_eq!(closed.kind(), io::ErrorKind::NotFound);

@@ -78,8 +78,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _waits = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let all = tcp_sockets(100_000).unwrap();
-        assert!(all.iter().any(|own| own.is_listening && own.rx_queue == 1));
-        assert!(all.iter().any(|own| own.is_local && own.rtt_us.is_some()));
+        assert!(
+            all.iter()
+                .any(|socket| socket.is_listening && socket.rx_queue == 1)
+        );
+        assert!(
+            all.iter()
+                .any(|socket| socket.is_local && socket.rtt_us.is_some())
+        );
         assert!(tcp_sockets(1).unwrap().len() <= 2);
     }
 }

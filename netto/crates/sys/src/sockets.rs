@@ -42,8 +42,8 @@ pub(super) fn attach(
     let mut outcome = Vec::new();
     for function in functions {
         match attach_together(&[*function], records, missed) {
-            Ok(own) => {
-                probes.extend(own);
+            Ok(attached) => {
+                probes.extend(attached);
                 outcome.push((*function, None));
             }
             Err(error) => outcome.push((*function, Some(format!("{error:#}")))),

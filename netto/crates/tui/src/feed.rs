@@ -164,7 +164,7 @@ impl Feed {
             loop {
                 let reason = loop {
                     match next_event(&mut connection) {
-                        Ok(Event::Snapshot(own)) if own.time_unix_ns <= told_unix_ns => {}
+                        Ok(Event::Snapshot(snapshot)) if snapshot.time_unix_ns <= told_unix_ns => {}
                         Ok(event) => tell(&events, event)?,
                         Err(reason) => break format!("{reason:#}"),
                     }

@@ -52,14 +52,16 @@ impl Classifier {
         let clocked = usize::from(kind)
             .checked_sub(1)
             .map(|kind| Source::ALL[kind]);
-        let own = clocked.and_then(index_of_source);
+        let clock_row = clocked.and_then(index_of_source);
         let bare = |row: usize| (row, frames.len());
-        let (event, end) = match (clocked, own) {
+        let (event, end) = match (clocked, clock_row) {
             (Some(Source::Softirq(_)), Some(row)) => bare(row),
             (Some(_), None) => return NOBODYS.ruling,
-            (_, own) => match (self.search(Table::Tasks, frames, frames.len()), own) {
-                (Some((event, at)), own) => return self.rule_on_call(own, event, frames, at),
-                (None, Some(own)) => bare(own),
+            (_, clock_row) => match (self.search(Table::Tasks, frames, frames.len()), clock_row) {
+                (Some((event, at)), clock_row) => {
+                    return self.rule_on_call(clock_row, event, frames, at);
+                }
+                (None, Some(clock_row)) => bare(clock_row),
                 (None, None) => return NOBODYS.ruling,
             },
         };
@@ -70,14 +72,14 @@ impl Classifier {
     /// unless the marker serves every family.
     fn rule_on_call(
         &mut self,
-        own: Option<usize>,
+        clock_row: Option<usize>,
         event: usize,
         frames: &[u64],
         at: usize,
     ) -> Ruling {
         let local_ipc = index_of_source(Source::LocalIpc);
         if let Some(call) = self.call_at(frames, at) {
-            let clocked = own.filter(|row| Some(*row) != index_of_source(Source::IoWorker));
+            let clocked = clock_row.filter(|row| Some(*row) != index_of_source(Source::IoWorker));
             let internet = clocked.unwrap_or(self.rows_of_calls[call]);
             let local = clocked.or(local_ipc).unwrap_or(event);
             let owners = [internet, local, clocked.unwrap_or(event)];

@@ -82,10 +82,10 @@ impl Kernel {
         by_names_it_is_the_same(owner, stack);
         // The most specific answer: the part, or else the event if the stack shows another one than
         // the clock.
-        let own = source.and_then(index_of_source);
+        let clock_row = source.and_then(index_of_source);
         owner
             .part
-            .or((own != Some(owner.event)).then_some(owner.event))
+            .or((clock_row != Some(owner.event)).then_some(owner.event))
             .map(|index| COMPONENTS[index].slug)
     }
 }

@@ -94,7 +94,7 @@ fn counts_of_words() -> InterfaceCounts {
 fn all(received: &[u8]) -> Vec<Result<(u32, Message), Damaged>> {
     let messages = messages(received);
     messages
-        .map(|received| received.map(|it| (it.sequence, it.message)))
+        .map(|received| received.map(|message| (message.sequence, message.message)))
         .collect()
 }
 
@@ -315,7 +315,9 @@ fn queues_are_told_of_the_disciplines_of_interfaces_and_not_of_those_within_them
         encoded(RTM_NEWQDISC, 0, 1, &body)
     };
     let both = [queue(TC_ROOT, 1_500, 2), queue(0x8001_0001, 9, 9)].concat();
-    let both: Vec<Message> = messages(&both).map(|own| own.unwrap().message).collect();
+    let both: Vec<Message> = messages(&both)
+        .map(|message| message.unwrap().message)
+        .collect();
     let root = Qdisc {
         interface: 7,
         backlog_bytes: 1_500,

@@ -63,11 +63,11 @@ pub fn flows(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
                 (sums, whole, shown) = (vec![Sums::default(); flows], Sums::default(), 0.0);
             }
             for stratum in host.interval(number, &mut random) {
-                let own = &mut weights[stratum.cpu];
+                let cpu_weights = &mut weights[stratum.cpu];
                 let samples = f64::from(stratum.samples());
-                (0..stratum.samples()).for_each(|_| own.add(1.0));
-                own.end(stratum.time_ms, 0.5_f64.powf(INTERVAL_MS / WEIGHTS_MS), 1.0);
-                let sample_ms = own.time() / own.number().max(0.5);
+                (0..stratum.samples()).for_each(|_| cpu_weights.add(1.0));
+                cpu_weights.end(stratum.time_ms, 0.5_f64.powf(INTERVAL_MS / WEIGHTS_MS), 1.0);
+                let sample_ms = cpu_weights.time() / cpu_weights.number().max(0.5);
                 let time_ns = stratum.time_ms * NS_PER_MS;
                 whole.ns += time_ns;
                 whole.ns_ms += time_ns * sample_ms;
@@ -98,8 +98,8 @@ pub fn flows(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
         for (trial, sum) in trials.iter_mut().zip(&sums) {
             let conversation = conversation(sum.ns, sum.ns_ms);
             let half = published.cpu_margin_ns(&conversation).unwrap() as f64;
-            let [own, all] = [sum.ns, shown].map(|ns| Figure::weighted(ns, mean_weight_ns));
-            let (low, high) = own.part_of(&all);
+            let [part, all] = [sum.ns, shown].map(|ns| Figure::weighted(ns, mean_weight_ns));
+            let (low, high) = part.part_of(&all);
             let half_before = (high - low) / 2.0;
             trial.runs.push(Run {
                 value: sum.ns,

@@ -27,8 +27,8 @@ pub struct Stratum {
 
 impl Stratum {
     pub fn count(&self, part: usize) -> u32 {
-        let own = self.bursts.iter().filter(|(which, _)| *which == part);
-        own.map(|(_, samples)| samples).sum()
+        let bursts = self.bursts.iter().filter(|(which, _)| *which == part);
+        bursts.map(|(_, samples)| samples).sum()
     }
 
     pub fn samples(&self) -> u32 {

@@ -25,11 +25,11 @@ const FIGURES: [(Of<u32>, &str); 6] = [
 
 fn is_part(figure: Of<u32>, (cause, payer): (u32, u32)) -> bool {
     match figure {
-        Of::Cause(own) => cause == own,
-        Of::OthersPaid(own) => cause == own && payer != own,
-        Of::Payer(own) => payer == own,
-        Of::ForOthers(own) => payer == own && cause != own,
-        Of::Pair(own, other) => (cause, payer) == (own, other),
+        Of::Cause(owner) => cause == owner,
+        Of::OthersPaid(owner) => cause == owner && payer != owner,
+        Of::Payer(owner) => payer == owner,
+        Of::ForOthers(owner) => payer == owner && cause != owner,
+        Of::Pair(owner, other) => (cause, payer) == (owner, other),
     }
 }
 
@@ -109,7 +109,7 @@ pub fn owners(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
             let mut interval_ms = 0.0;
             for stratum in &strata {
                 let cpu = &mut cpus[stratum.cpu];
-                let worth = |own: &Weights| own.time() / own.number().max(0.5);
+                let worth = |weights: &Weights| weights.time() / weights.number().max(0.5);
                 let now: [f64; 5] = std::array::from_fn(|part| f64::from(stratum.count(part)));
                 let known = if stratum.samples() > 0 { now } else { cpu.past };
                 let all: f64 = known.iter().sum();

@@ -135,12 +135,12 @@ pub fn parts(host: &Host, intervals: usize, runs: usize) -> Vec<Trial> {
         sums_of_parts.runs.push(run(&[0, 1]).1);
         let (figure, of_program) = run(&[1]);
         let share = figure.value / sums.whole.value;
-        let own = Figure {
+        let part = Figure {
             variance: figure.variance * (1.0 - share),
             ..figure
         };
         programs.runs.push(Run {
-            bounds: Some(own.interval(sums.whole.weight().unwrap_or(0.0))),
+            bounds: Some(part.interval(sums.whole.weight().unwrap_or(0.0))),
             before: before::program(figure.value, sums.counts[1]),
             ..of_program
         });

@@ -124,11 +124,14 @@ fn range(trials: &[&Trial], bounds: fn(&Run) -> Option<Bounds>) -> String {
     }
     let of = |of: fn(Coverage) -> f64| {
         let all = stated.iter().map(|trial| of(trial.coverage(bounds)));
-        all.fold((f64::INFINITY, 0.0_f64), |(low, high), own| {
-            (low.min(own), high.max(own))
+        all.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
+            (low.min(value), high.max(value))
         })
     };
-    let (covered, width) = (of(|own| 100.0 * own.covered), of(|own| own.width));
+    let (covered, width) = (
+        of(|coverage| 100.0 * coverage.covered),
+        of(|coverage| coverage.width),
+    );
     let faults = stated.iter().filter(|trial| trial.fault(bounds).is_some());
     let faults = match faults.count() {
         0 => String::new(),

@@ -249,10 +249,12 @@ impl Series {
         match head.events.as_mut()?.next() {
             Some(Ok(event)) => {
                 let time = match &event {
-                    Event::Interval(_, own) | Event::Undescribed(own) => own.time_unix_ns,
-                    Event::Digest(own) => own.course.times_unix_ns.first().copied()?,
+                    Event::Interval(_, snapshot) | Event::Undescribed(snapshot) => {
+                        snapshot.time_unix_ns
+                    }
+                    Event::Digest(digest) => digest.course.times_unix_ns.first().copied()?,
                     Event::Gap(gap) => gap.last_time_unix_ns,
-                    Event::Stacks(own) => own.time_unix_ns,
+                    Event::Stacks(stacks) => stacks.time_unix_ns,
                 };
                 head.next = Some(event);
                 Some(time)

@@ -57,7 +57,7 @@ impl OtlpLogger {
         }
         let channel = Arc::new(ExportChannel::default());
         let logger = OtlpLogger {
-            totals: Totals::of(catalogues.iter().filter_map(|own| own.state)),
+            totals: Totals::of(catalogues.iter().filter_map(|catalogue| catalogue.state)),
             info,
             host_id,
             interval: target.interval,

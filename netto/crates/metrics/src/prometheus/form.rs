@@ -32,19 +32,17 @@ impl Form {
             let Some((form, quality)) = understood(range) else {
                 continue;
             };
-            for (own, best) in &mut qualities {
-                if *own == form {
+            for (accepted, best) in &mut qualities {
+                if *accepted == form {
                     *best = f64::max(*best, quality);
                 }
             }
         }
-        let preferred =
-            qualities.into_iter().fold(
-                (Form::Text, 0.0),
-                |best, own| {
-                    if own.1 > best.1 { own } else { best }
-                },
-            );
+        let preferred = qualities
+            .into_iter()
+            .fold((Form::Text, 0.0), |best, quality| {
+                if quality.1 > best.1 { quality } else { best }
+            });
         preferred.0
     }
 }

@@ -178,7 +178,12 @@ impl Metrics {
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
         exported: Exported,
     ) -> Self {
-        let totals = Totals::of(exported.catalogues.iter().filter_map(|own| own.state));
+        let totals = Totals::of(
+            exported
+                .catalogues
+                .iter()
+                .filter_map(|catalogue| catalogue.state),
+        );
         Metrics {
             shared: Shared {
                 newest: Arc::new(Mutex::new(Newest { info, totals })),

@@ -131,9 +131,9 @@ impl Samples for Text {
         let out = &mut self.out;
         let mut line = |suffix: &str, end: Option<&str>, value: Value| {
             out.extend_from_slice(format!("{name}{suffix}").as_bytes());
-            let own = labels.iter().copied().zip(values.iter().copied());
+            let pairs = labels.iter().copied().zip(values.iter().copied());
             let mut separator = b'{';
-            for (label, value) in own.chain(end.map(|end| ("le", end))) {
+            for (label, value) in pairs.chain(end.map(|end| ("le", end))) {
                 out.push(separator);
                 separator = b',';
                 out.extend_from_slice(format!("{label}=\"").as_bytes());
@@ -313,7 +313,7 @@ mod tests {
             r#"netto_wait_seconds_sum{point="a\"b"} 1.00000011"#,
             r#"netto_wait_seconds_count{point="a\"b"} 3"#,
         ] {
-            assert!(page.lines().any(|own| own == line), "{line} in {page}");
+            assert!(page.lines().any(|shown| shown == line), "{line} in {page}");
         }
     }
 

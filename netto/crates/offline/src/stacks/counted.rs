@@ -93,7 +93,7 @@ impl Stacks {
             .sections
             .own
             .as_ref()
-            .and_then(|own| own.sampling_hz.as_ref());
+            .and_then(|own_cost| own_cost.sampling_hz.as_ref());
         let about = &mut self.about[which as usize];
         for (column, &ns) in cells.iter().enumerate() {
             let hz = hz.map_or(info.frequency_hz, |hz| hz.get(column).copied().unwrap_or(0));

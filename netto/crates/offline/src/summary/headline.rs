@@ -291,8 +291,8 @@ impl Subject {
             let (label, color) = table.look_of(slug).unwrap_or((slug, "#888888"));
             (label.to_owned(), color.to_owned())
         };
-        let own = components.iter().find(|c| c.component == self.slug);
-        let measured = own.and_then(|own| match &own.found {
+        let component = components.iter().find(|c| c.component == self.slug);
+        let measured = component.and_then(|component| match &component.found {
             Outcome::Measured(measured) => Some(measured),
             Outcome::Unavailable { .. } => None,
         });

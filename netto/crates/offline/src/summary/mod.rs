@@ -174,7 +174,7 @@ impl Summarizer {
         let found = self
             .subject
             .finish(&self.table, &info, &components, span_ns);
-        let (gaps, losses, own) = self.soundness.finish();
+        let (gaps, losses, own_cost) = self.soundness.finish();
         let mut notes = self.notes;
         if self.table.lacks_weights() {
             notes.push(format!(
@@ -194,7 +194,7 @@ impl Summarizer {
             cpus: found.cpus,
             peaks: found.peaks,
             power: found.power,
-            own,
+            own: own_cost,
             losses,
             gaps,
             notes,

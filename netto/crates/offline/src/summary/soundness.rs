@@ -163,8 +163,8 @@ impl Soundness {
         }
         let sum = stretch.sum();
         self.lost(sum.cost());
-        if let Some(own) = &sum.sections.own {
-            self.own(own, sum, &stretch.extremes());
+        if let Some(own_cost) = &sum.sections.own {
+            self.own(own_cost, sum, &stretch.extremes());
         }
     }
 
@@ -180,22 +180,22 @@ impl Soundness {
         }
     }
 
-    fn own(&mut self, own: &OwnCost, sum: &Snapshot, extremes: &Extremes) {
+    fn own(&mut self, own_cost: &OwnCost, sum: &Snapshot, extremes: &Extremes) {
         self.has_own = true;
         let sums = &mut self.own;
         for part in OwnPart::ALL {
-            if let Some(ns) = own.part_total_ns(part) {
+            if let Some(ns) = own_cost.part_total_ns(part) {
                 let sum = sums.taken_ns.entry(part.slug()).or_default();
                 *sum = sum.saturating_add(ns);
             }
         }
-        if own.taken_total_ns().is_some() {
+        if own_cost.taken_total_ns().is_some() {
             self.own_capacity_ns = self.own_capacity_ns.saturating_add(sum.capacity_ns());
             self.own_interval_ns = self.own_interval_ns.saturating_add(sum.interval_ns);
         }
         // A selection of CPUs has no data of the process.
-        if own.resident_bytes > 0 {
-            let process_ns = own.user_ns.saturating_add(own.system_ns);
+        if own_cost.resident_bytes > 0 {
+            let process_ns = own_cost.user_ns.saturating_add(own_cost.system_ns);
             let before_ns = sums.process_ns.unwrap_or(0);
             sums.process_ns = Some(before_ns.saturating_add(process_ns));
             let most_bytes = extremes.most_resident_bytes;

@@ -34,8 +34,8 @@ impl Step {
             *sum = sum.saturating_add(*ns);
         }
         self.peak = match (self.peak, more.peak) {
-            (Some(own), Some(other)) if other.0 > own.0 => Some(other),
-            (own, other) => own.or(other),
+            (Some(peak), Some(other)) if other.0 > peak.0 => Some(other),
+            (peak, other) => peak.or(other),
         };
     }
 

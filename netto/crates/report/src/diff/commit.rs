@@ -147,9 +147,9 @@ fn row(what: &str, [a, b]: [f64; 2], change: &Difference) -> String {
 /// Commit messages are read by programs that know no other characters.
 fn ascii(text: &str) -> String {
     text.chars()
-        .map(|own| match own {
+        .map(|character| match character {
             '\u{2026}' => '.',
-            own if own.is_ascii() => own,
+            character if character.is_ascii() => character,
             _ => '?',
         })
         .collect()

@@ -258,7 +258,7 @@ fn summed_up(
     let mut summarizer = Summarizer::of(component.unwrap_or("network"));
     let with_part = features
         .iter()
-        .filter_map(|own| Some((own.name, own.summary?())));
+        .filter_map(|feature| Some((feature.name, feature.summary?())));
     let mut parts: Vec<_> = with_part.collect();
     let mut evidence = Evidence::default();
     let mut add = |evidence: &mut Evidence, snapshot: &Snapshot| {

@@ -397,7 +397,7 @@ mod tests {
         ended.extend(step.end());
         let ended: Vec<_> = ended
             .iter()
-            .map(|own| (own.time_unix_ns, own.interval_ns))
+            .map(|interval| (interval.time_unix_ns, interval.interval_ns))
             .collect();
         assert_eq!(ended, [(10, 10), (20, 5), (40, 5)]);
 

@@ -49,7 +49,9 @@ impl Source<'_> {
         let series = self.files.series(self.span).only(sections);
         let series = series.summed(step_ns, |components| {
             let wanted = with_parts(components, component?);
-            let rows = components.iter().map(|own| wanted.contains(&own.slug));
+            let rows = components
+                .iter()
+                .map(|component| wanted.contains(&component.slug));
             Some(rows.collect())
         });
         self.read(series, each)
@@ -92,10 +94,10 @@ pub(super) fn with_parts(components: &[ComponentInfo], component: &str) -> HashS
     // A part may precede its whole; each round finds those one level deeper.
     loop {
         let known = wanted.len();
-        for own in components {
-            let parent = own.parent.as_deref();
+        for component in components {
+            let parent = component.parent.as_deref();
             if parent.is_some_and(|parent| wanted.contains(parent)) {
-                wanted.insert(own.slug.clone());
+                wanted.insert(component.slug.clone());
             }
         }
         if wanted.len() == known {

@@ -293,11 +293,11 @@ impl Page<'_> {
             }
         };
         self.line(&format!("{:18}{energy}", "Energy"));
-        let own = match &self.summary.own {
-            Some(own) => own_cost(own),
+        let own_text = match &self.summary.own {
+            Some(own_summary) => own_cost(own_summary),
             None => "not in this log".to_owned(),
         };
-        self.line(&format!("{:18}{own}", "netto itself"));
+        self.line(&format!("{:18}{own_text}", "netto itself"));
     }
 
     fn soundness(&mut self, findings: &Findings) {
@@ -424,19 +424,19 @@ fn interval(component: &ComponentSummary, measured: &Measured) -> String {
     }
 }
 
-fn own_cost(own: &OwnSummary) -> String {
+fn own_cost(own_summary: &OwnSummary) -> String {
     let mut told = Vec::new();
-    if let (Some(ratio), Some(worth)) = (own.taken_ratio, own.taken_cpus) {
+    if let (Some(ratio), Some(worth)) = (own_summary.taken_ratio, own_summary.taken_cpus) {
         told.push(format!(
             "{} of the CPUs' time ({} CPUs)",
             percent(ratio),
             cpus(worth)
         ));
     }
-    if let Some((ratio, cpu)) = own.costliest {
+    if let Some((ratio, cpu)) = own_summary.costliest {
         told.push(format!("at most {} of a CPU ({cpu})", percent(ratio)));
     }
-    if let Some(bytes) = own.max_resident_bytes {
+    if let Some(bytes) = own_summary.max_resident_bytes {
         told.push(format!("{:.1} MB resident", bytes as f64 / 1e6));
     }
     if told.is_empty() {

@@ -30,11 +30,12 @@ impl Answers {
         }
         let parts = |whole: &str| {
             let all = summary.components.iter();
-            let own = all.filter(|component| component.parent.as_deref() == Some(whole));
-            own.collect::<Vec<&ComponentSummary>>()
+            let of_whole = all.filter(|component| component.parent.as_deref() == Some(whole));
+            of_whole.collect::<Vec<&ComponentSummary>>()
         };
         let events = parts(NETWORK);
-        let is_absent = |own: &&ComponentSummary| matches!(own.found, Outcome::Unavailable { .. });
+        let is_absent =
+            |component: &&ComponentSummary| matches!(component.found, Outcome::Unavailable { .. });
         let cpus = summary.cpus.len();
         let figures = Figures {
             cpus,
@@ -42,8 +43,8 @@ impl Answers {
             is_lower_bound: events.iter().any(is_absent),
             busiest: summary.cpus.first().map(|cpu| (cpu.cpu, cpu.share_ratio)),
             leader: leader(events.into_iter().flat_map(|event| {
-                let own = parts(&event.component);
-                if own.is_empty() { vec![event] } else { own }
+                let inner = parts(&event.component);
+                if inner.is_empty() { vec![event] } else { inner }
             })),
             whose: evidence.whose(cpus),
         };
@@ -68,7 +69,7 @@ impl Answers {
 /// The largest of these parts.
 fn leader<'a>(parts: impl Iterator<Item = &'a ComponentSummary>) -> Option<Leader> {
     let shares = parts.filter_map(|part| match &part.found {
-        Outcome::Measured(own) if own.cpu_ns > 0 => Some((part, own.share_ratio)),
+        Outcome::Measured(measured) if measured.cpu_ns > 0 => Some((part, measured.share_ratio)),
         _ => None,
     });
     let (part, share_ratio) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;

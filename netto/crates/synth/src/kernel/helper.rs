@@ -43,9 +43,9 @@ impl Helper {
             is_asleep: AtomicBool::new(false),
             error: AtomicI32::new(0),
         });
-        let own = shared.clone();
+        let of_thread = shared.clone();
         let thread = std::thread::Builder::new().name("netto-send".to_owned());
-        let thread = thread.spawn(move || own.work()).ok()?;
+        let thread = thread.spawn(move || of_thread.work()).ok()?;
         Some(Helper {
             shared,
             thread: Some(thread),

@@ -61,7 +61,7 @@ impl Interface {
     }
 
     fn ask(&self, host: IpAddr) -> io::Result<()> {
-        let (own, to): (IpAddr, SocketAddr) = match host {
+        let (source, to): (IpAddr, SocketAddr) = match host {
             IpAddr::V4(host) => (Ipv4Addr::UNSPECIFIED.into(), (host, DISCARD).into()),
             IpAddr::V6(host) => {
                 // A link-local address is one of this interface.
@@ -70,7 +70,7 @@ impl Interface {
                 (Ipv6Addr::UNSPECIFIED.into(), to.into())
             }
         };
-        let socket = UdpSocket::bind((own, 0))?;
+        let socket = UdpSocket::bind((source, 0))?;
         SockRef::from(&socket).bind_device(Some(self.name.as_bytes()))?;
         socket.send_to(&[], to).map(drop)
     }

@@ -115,15 +115,15 @@ proptest! {
                 prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
                 prop_assert_eq!(header.total_len, packet.bytes);
                 prop_assert_eq!(frame[link_bytes + 1], tos);
-                let own = Addresses::V4 { source: header.source.into(), destination: header.destination.into() };
-                prop_assert_eq!(own, addresses);
+                let found = Addresses::V4 { source: header.source.into(), destination: header.destination.into() };
+                prop_assert_eq!(found, addresses);
             }
             Some(NetSlice::Ipv6(ip)) => {
                 let header = ip.header().to_header();
                 prop_assert_eq!(header.payload_length + 40, packet.bytes);
                 prop_assert_eq!(header.traffic_class, tos);
-                let own = Addresses::V6 { source: header.source.into(), destination: header.destination.into() };
-                prop_assert_eq!(own, addresses);
+                let found = Addresses::V6 { source: header.source.into(), destination: header.destination.into() };
+                prop_assert_eq!(found, addresses);
             }
             other => return Err(TestCaseError::fail(format!("{other:?}"))),
         }
@@ -152,9 +152,9 @@ proptest! {
                 prop_assert_eq!(&above[..2], &ports.1.to_be_bytes());
             }
             (132, _) => {
-                let mut own = above.to_vec();
-                own[8..12].fill(0);
-                prop_assert_eq!(&above[8..12], &crc32c(&own));
+                let mut zeroed = above.to_vec();
+                zeroed[8..12].fill(0);
+                prop_assert_eq!(&above[8..12], &crc32c(&zeroed));
             }
             _ => {}
         }

@@ -115,15 +115,15 @@ impl<R: Read> Log<R> {
         let offset = self.reader.as_ref().map_or(0, LogReader::offset);
         let slots = 2 * flows.conversations.len() as u64;
         let mut listed: u64 = 0;
-        for (own, number) in flows.conversations.iter().zip(0..) {
-            for (amount, way) in [(own.sent, 0), (own.received, 1)] {
+        for (conversation, number) in flows.conversations.iter().zip(0..) {
+            for (amount, way) in [(conversation.sent, 0), (conversation.received, 1)] {
                 listed = listed.saturating_add(amount.packets);
                 if amount.packets == 0 {
                     continue;
                 }
                 let share = (2 * number + way, slots);
                 let times = times(snapshot, amount.packets, share);
-                let record = record(own, way == 1, amount, times, flows.one_in > 1);
+                let record = record(conversation, way == 1, amount, times, flows.one_in > 1);
                 let record = record.ok_or_else(|| {
                     Fault::Record(RecordError {
                         place: Location::Byte(offset),
@@ -190,13 +190,13 @@ fn times(snapshot: &Snapshot, packets: u64, (slot, slots): (u64, u64)) -> (u64, 
 
 /// What one end of a conversation sent; none if that cannot be.
 fn record(
-    own: &Conversation,
+    conversation: &Conversation,
     is_answer: bool,
     amount: Amount,
     (start_ns, end_ns): (u64, u64),
     is_estimate: bool,
 ) -> Option<FlowRecord> {
-    let [mut from, mut to] = own.ends;
+    let [mut from, mut to] = conversation.ends;
     if is_answer {
         std::mem::swap(&mut from, &mut to);
     }
@@ -211,7 +211,7 @@ fn record(
         },
         _ => return None,
     };
-    let destination_port = match own.protocol {
+    let destination_port = match conversation.protocol {
         protocol::ICMP if is_answer => ECHO_REPLY,
         protocol::ICMP => ECHO,
         protocol::ICMPV6 if is_answer => ECHO_REPLY_V6,
@@ -225,9 +225,9 @@ fn record(
         addresses,
         source_port: from.port.unwrap_or_default(),
         destination_port,
-        protocol: own.protocol,
+        protocol: conversation.protocol,
         tos: 0,
-        tcp_flags: if own.protocol == protocol::TCP {
+        tcp_flags: if conversation.protocol == protocol::TCP {
             flag::ACK
         } else {
             0
@@ -235,7 +235,7 @@ fn record(
         packets: amount.packets,
         bytes: amount.bytes,
         is_estimate,
-        vlan: own
+        vlan: conversation
             .vlans
             .first()
             .copied()

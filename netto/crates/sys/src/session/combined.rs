@@ -133,7 +133,7 @@ pub(super) fn load(
     let mut builder = ObjectBuilder::default();
     let mut open = builder.name("netto_hooks")?.open_memory(object.bytes)?;
     for mut program in open.progs_mut() {
-        let is_wanted = programs.iter().any(|own| program.name() == own.name);
+        let is_wanted = programs.iter().any(|wanted| program.name() == wanted.name);
         program.set_autoload(is_wanted);
     }
     set_constants(&mut open, resources)?;
@@ -151,9 +151,9 @@ pub(super) fn load(
         }
     }
     let loaded = open.load()?;
-    let descriptor = |own: &&CombinedProgram| {
-        let program = loaded.progs().find(|program| program.name() == own.name);
-        let program = program.with_context(|| format!("there is no program {}", own.name))?;
+    let descriptor = |wanted: &&CombinedProgram| {
+        let program = loaded.progs().find(|program| program.name() == wanted.name);
+        let program = program.with_context(|| format!("there is no program {}", wanted.name))?;
         Ok(program.as_fd().try_clone_to_owned()?)
     };
     programs.iter().map(descriptor).collect()
@@ -161,14 +161,14 @@ pub(super) fn load(
 
 fn set_constants(open: &mut OpenObject, resources: &[&Resources]) -> anyhow::Result<()> {
     // SAFETY: the pointer is that of the object, which outlives this reference.
-    let own = constants(unsafe { open.as_libbpf_object().as_ref() })?;
+    let constants = constants(unsafe { open.as_libbpf_object().as_ref() })?;
     let Some(mut map) = open.maps_mut().find(|map| is_constants(map.name())) else {
         return Ok(());
     };
     let values = map.initial_value_mut();
     let values = values.context("the constants have no place")?;
-    for constant in own {
-        let all = resources.iter().flat_map(|own| &own.constants);
+    for constant in constants {
+        let all = resources.iter().flat_map(|resources| &resources.constants);
         let mut set = all.filter(|(name, _)| *name == constant.name);
         let Some((_, value)) = set.next() else {
             continue;
@@ -187,7 +187,7 @@ fn set_constants(open: &mut OpenObject, resources: &[&Resources]) -> anyhow::Res
 }
 
 fn map_of<'a>(name: &OsStr, resources: &[&'a Resources]) -> anyhow::Result<Option<&'a MapHandle>> {
-    let all = resources.iter().flat_map(|own| &own.maps);
+    let all = resources.iter().flat_map(|resources| &resources.maps);
     let mut found = all.filter(|map| map.name() == name);
     let Some(map) = found.next() else {
         return Ok(None);
@@ -204,7 +204,7 @@ fn map_of<'a>(name: &OsStr, resources: &[&'a Resources]) -> anyhow::Result<Optio
 /// stands for exactly these; `None` if each has to be attached by itself.
 pub(super) fn choice(wanted: &[&str], loaded: &[&[&str]]) -> Option<usize> {
     let is_of_all = |objects: &&[&str]| {
-        objects.len() == wanted.len() && wanted.iter().all(|own| objects.contains(own))
+        objects.len() == wanted.len() && wanted.iter().all(|object| objects.contains(object))
     };
     (wanted.len() > 1)
         .then(|| loaded.iter().position(is_of_all))

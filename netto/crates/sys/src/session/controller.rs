@@ -91,7 +91,8 @@ impl State {
     fn finds_displaced(&mut self, group: Group) -> bool {
         let links = &mut self.links[group.index()];
         // One that is gone was detached by netto.
-        let is_in_place = |own: &Weak<HeldLink>| own.upgrade().is_none_or(|own| own.is_in_place());
+        let is_in_place =
+            |link: &Weak<HeldLink>| link.upgrade().is_none_or(|link| link.is_in_place());
         let is_displaced = !links.iter().all(is_in_place);
         if is_displaced {
             links.clear();
@@ -229,7 +230,9 @@ impl ProbeController {
         let mut state = self.state();
         let found = std::mem::take(&mut state.displaced);
         let attached = state.attached.iter();
-        let lost: GroupSet = attached.filter(|own| state.finds_displaced(*own)).collect();
+        let lost: GroupSet = attached
+            .filter(|group| state.finds_displaced(*group))
+            .collect();
         found.union(lost)
     }
 
@@ -381,8 +384,11 @@ impl Worker {
                 }
                 Order::Attach(wanted) => {
                     self.wanted = wanted;
-                    let open = self.windows.iter().filter(|own| own.from_ns.is_some());
-                    let open: GroupSet = open.map(|own| own.group).collect();
+                    let open = self
+                        .windows
+                        .iter()
+                        .filter(|window| window.from_ns.is_some());
+                    let open: GroupSet = open.map(|window| window.group).collect();
                     self.detach(attached.minus(wanted).minus(open));
                     // What is attached for a window lacks a part.
                     let whole = attached.minus(open);
@@ -425,7 +431,7 @@ impl Worker {
     fn turn_windows(&mut self) {
         for mut window in std::mem::take(&mut self.windows) {
             let group = GroupSet::NONE.with(window.group);
-            let is_attached = |own: &Self| own.controller.attached().has(window.group);
+            let is_attached = |worker: &Self| worker.controller.attached().has(window.group);
             if window.due() > Instant::now() {
                 self.windows.push(window);
                 continue;
@@ -440,7 +446,8 @@ impl Worker {
                         window.from_ns = Some(system::monotonic_ns());
                         let WindowSampling { cpus, hz } = &mut window.sampling;
                         let samplers = self.window_samplers.as_mut();
-                        *cpus = samplers.map_or_else(Vec::new, |own| own.start(cpus, *hz));
+                        *cpus =
+                            samplers.map_or_else(Vec::new, |samplers| samplers.start(cpus, *hz));
                         window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
                         self.windows.push(window);
                     }
@@ -459,9 +466,10 @@ impl Worker {
                         continue;
                     }
                     let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
-                    let own = self.set.probes.iter();
-                    let own = own.filter(|own| own.group == window.group && !own.is_of_interrupts);
-                    let changes = 2 * own.count() as u32;
+                    let members = self.set.probes.iter();
+                    let members = members
+                        .filter(|member| member.group == window.group && !member.is_of_interrupts);
+                    let changes = 2 * members.count() as u32;
                     self.controller.state().windows.push(AttachedWindow {
                         group: window.group,
                         from_ns,
@@ -479,7 +487,7 @@ impl Worker {
     /// Whether all programs of an attached group are where they were attached; tells if they are not.
     fn is_whole(&self, group: Group) -> bool {
         let mut links = self.set.held_links(group).into_iter();
-        let is_whole = links.all(|own| own.upgrade().is_none_or(|own| own.is_in_place()));
+        let is_whole = links.all(|link| link.upgrade().is_none_or(|link| link.is_in_place()));
         let mut state = self.controller.state();
         if !is_whole && state.finds_displaced(group) {
             state.displaced = state.displaced.with(group);

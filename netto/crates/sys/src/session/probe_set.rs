@@ -58,7 +58,7 @@ impl ProbeSet {
         };
         for role in [first, then] {
             let members = self.of(groups, role);
-            for member in members.filter(|own| !(for_a_window && own.is_of_interrupts)) {
+            for member in members.filter(|member| !(for_a_window && member.is_of_interrupts)) {
                 member.is_wanted = true;
                 if member.section().is_none() {
                     member.attach()?;
@@ -67,9 +67,10 @@ impl ProbeSet {
         }
         self.settle_hooks_of(groups);
         let lost = std::mem::take(&mut self.lost).into_iter();
-        let (own, others): (Vec<_>, _) = lost.partition(|(group, _)| groups.has(*group));
+        let (of_these, others): (Vec<_>, _) = lost.partition(|(group, _)| groups.has(*group));
         self.lost = others;
-        own.into_iter()
+        of_these
+            .into_iter()
             .next()
             .map_or(Ok(()), |(_, error)| Err(error))
     }
@@ -97,7 +98,7 @@ impl ProbeSet {
     /// Drops the probes of a group, which detaches them.
     pub(crate) fn remove(&mut self, group: Group) {
         let sections = self.sections_of(GroupSet::NONE.with(group));
-        self.combined.retain(|own| !own.groups.has(group));
+        self.combined.retain(|combined| !combined.groups.has(group));
         self.probes.retain(|member| member.group != group);
         // Others of this name may come.
         self.refused.clear();
@@ -112,8 +113,10 @@ impl ProbeSet {
 
     /// Links of a group's attached programs that others can take away.
     pub(crate) fn held_links(&self, group: Group) -> Vec<Weak<HeldLink>> {
-        let members = self.probes.iter().filter(|own| own.group == group);
-        members.filter_map(|own| own.probe.held_link()).collect()
+        let members = self.probes.iter().filter(|member| member.group == group);
+        members
+            .filter_map(|member| member.probe.held_link())
+            .collect()
     }
 
     /// Groups that lost a probe because of another group's since the last call, and why.
@@ -154,18 +157,18 @@ impl ProbeSet {
 
     /// Sections of these groups' programs that others may stand for.
     fn sections_of(&self, groups: GroupSet) -> Vec<String> {
-        let members = self.probes.iter().filter(|own| groups.has(own.group));
+        let members = self.probes.iter().filter(|member| groups.has(member.group));
         members
-            .filter_map(|own| own.section().map(str::to_owned))
+            .filter_map(|member| member.section().map(str::to_owned))
             .collect()
     }
 
     /// Places of the probes that a program stands for, if all are there.
     fn parts_of(&self, program: &CombinedProgram) -> Option<Vec<usize>> {
         let place = |object: &&str| {
-            self.probes.iter().position(|own| {
-                own.section() == Some(program.section)
-                    && own.resources().map(Resources::object) == Some(*object)
+            self.probes.iter().position(|member| {
+                member.section() == Some(program.section)
+                    && member.resources().map(Resources::object) == Some(*object)
             })
         };
         program.objects.iter().map(place).collect()
@@ -180,7 +183,7 @@ impl ProbeSet {
             let is_loaded = self
                 .combined
                 .iter()
-                .any(|own| own.program.name == program.name);
+                .any(|combined| combined.program.name == program.name);
             !is_loaded && !self.refused.contains(&program.name)
         });
         let programs: Vec<_> = programs
@@ -209,16 +212,22 @@ impl ProbeSet {
         object: &CombinedObject,
         programs: &[&'static CombinedProgram],
     ) -> anyhow::Result<()> {
-        let parts: Vec<_> = programs.iter().map(|own| self.parts_of(own)).collect();
+        let parts: Vec<_> = programs
+            .iter()
+            .map(|program| self.parts_of(program))
+            .collect();
         let places = parts.iter().flatten().flatten();
-        let members = places.map(|own| &self.probes[*own]);
+        let members = places.map(|place| &self.probes[*place]);
         let mut resources: Vec<&Resources> = members.filter_map(Member::resources).collect();
-        resources.sort_unstable_by_key(|own| own.object());
-        resources.dedup_by_key(|own| own.object());
+        resources.sort_unstable_by_key(|resources| resources.object());
+        resources.dedup_by_key(|resources| resources.object());
         let loaded = combined::load(object, programs, &resources)?;
         let both = programs.iter().zip(&parts).zip(loaded);
         let combined = both.map(|((program, parts), descriptor)| {
-            let groups = parts.iter().flatten().map(|own| self.probes[*own].group);
+            let groups = parts
+                .iter()
+                .flatten()
+                .map(|place| self.probes[*place].group);
             Ok(Combined {
                 program,
                 groups: groups.collect(),
@@ -245,22 +254,25 @@ impl ProbeSet {
     /// Attaches what is wanted at the hook of this section: one program that stands for all, or
     /// each by itself. What is to go does so first: no event is counted twice.
     fn settle(&mut self, section: &str) {
-        let here = |own: &Member| own.section() == Some(section);
-        let wanted = self.probes.iter().filter(|own| here(own) && own.is_wanted);
+        let here = |member: &Member| member.section() == Some(section);
+        let wanted = self
+            .probes
+            .iter()
+            .filter(|member| here(member) && member.is_wanted);
         let wanted: Vec<&str> = wanted
-            .filter_map(|own| own.resources().map(Resources::object))
+            .filter_map(|member| member.resources().map(Resources::object))
             .collect();
         let loaded = self.combined.iter().enumerate();
         let loaded: Vec<_> = loaded
-            .filter(|(_, own)| own.program.section == section)
-            .map(|(place, own)| (place, own.program.objects))
+            .filter(|(_, combined)| combined.program.section == section)
+            .map(|(place, combined)| (place, combined.program.objects))
             .collect();
         let choices: Vec<&[&str]> = loaded.iter().map(|(_, objects)| *objects).collect();
         let chosen = combined::choice(&wanted, &choices).map(|choice| loaded[choice].0);
         for (place, _) in loaded.iter().filter(|(place, _)| Some(*place) != chosen) {
             self.combined[*place].probe.detach();
         }
-        for member in self.probes.iter_mut().filter(|own| here(own)) {
+        for member in self.probes.iter_mut().filter(|member| here(member)) {
             if chosen.is_some() || !member.is_wanted {
                 member.probe.detach();
             }
@@ -273,7 +285,7 @@ impl ProbeSet {
             self.refuse(refused.program, &error.to_string());
             return self.settle(section);
         }
-        for member in self.probes.iter_mut().filter(|own| here(own)) {
+        for member in self.probes.iter_mut().filter(|member| here(member)) {
             if member.is_wanted
                 && let Err(error) = member.attach()
             {

@@ -51,7 +51,7 @@ impl Roots {
         let interfaces = fs::read_dir(self.sys_root.join("class/net"));
         let interfaces = interfaces.into_iter().flatten().flatten();
         interfaces
-            .flat_map(|own| interrupts_of(&own.path()))
+            .flat_map(|interface| interrupts_of(&interface.path()))
             .collect()
     }
 

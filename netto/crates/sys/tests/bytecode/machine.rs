@@ -233,57 +233,62 @@ impl<'a> Run<'a> {
         world.rodata.clone_from(&self.programs.rodata);
         world.maps.clone_from(&self.programs.maps);
         world.now += 1;
-        let it = self.code[self.at];
+        let instruction = self.code[self.at];
         self.at += 1;
-        let operand = match it.code & 8 {
-            0 => it.value as i64 as u64,
-            _ => self.registers[it.from],
+        let operand = match instruction.code & 8 {
+            0 => instruction.value as i64 as u64,
+            _ => self.registers[instruction.from],
         };
-        match it.code & 7 {
+        match instruction.code & 7 {
             // LD: a wide constant
             0 => {
-                assert_eq!(it.code, 0x18, "{}: {it:?}", self.name);
+                assert_eq!(instruction.code, 0x18, "{}: {instruction:?}", self.name);
                 let high = self.code[self.at].value;
-                self.registers[it.to] = u64::from(it.value as u32) | (high as u64) << 32;
+                self.registers[instruction.to] =
+                    u64::from(instruction.value as u32) | (high as u64) << 32;
                 self.at += 1;
             }
             1 => {
-                let address = self.registers[it.from].wrapping_add_signed(it.offset.into());
-                self.registers[it.to] = world.load(self, address, width(it.code));
+                let address =
+                    self.registers[instruction.from].wrapping_add_signed(instruction.offset.into());
+                self.registers[instruction.to] = world.load(self, address, width(instruction.code));
             }
             2 | 3 => {
-                let address = self.registers[it.to].wrapping_add_signed(it.offset.into());
-                let value = match it.code & 7 {
-                    2 => it.value as i64 as u64,
-                    _ => self.registers[it.from],
+                let address =
+                    self.registers[instruction.to].wrapping_add_signed(instruction.offset.into());
+                let value = match instruction.code & 7 {
+                    2 => instruction.value as i64 as u64,
+                    _ => self.registers[instruction.from],
                 };
-                if it.code & 0xe0 == 0xc0 {
-                    self.atomic(world, it, address);
+                if instruction.code & 0xe0 == 0xc0 {
+                    self.atomic(world, instruction, address);
                 } else {
-                    world.store(self, address, width(it.code), value);
+                    world.store(self, address, width(instruction.code), value);
                 }
             }
             4 => {
-                let (left, right) = (self.registers[it.to] as u32, operand as u32);
-                let value = match it.code & 0xf0 {
+                let (left, right) = (self.registers[instruction.to] as u32, operand as u32);
+                let value = match instruction.code & 0xf0 {
                     0x70 => left >> (right & 31),
                     0x60 => left << (right & 31),
                     0xc0 => ((left as i32) >> (right & 31)) as u32,
                     other => arithmetic(other, left.into(), right.into()) as u32,
                 };
-                self.registers[it.to] = value.into();
+                self.registers[instruction.to] = value.into();
             }
             7 => {
-                let left = self.registers[it.to];
-                self.registers[it.to] = match it.code & 0xf0 {
+                let left = self.registers[instruction.to];
+                self.registers[instruction.to] = match instruction.code & 0xf0 {
                     0x70 => left >> (operand & 63),
                     0x60 => left << (operand & 63),
                     0xc0 => ((left as i64) >> (operand & 63)) as u64,
                     other => arithmetic(other, left, operand),
                 };
             }
-            _ if it.code == CALL && it.from == OF_FUNCTION => self.call(it.value),
-            class => self.jump(world, it, operand, class == 6),
+            _ if instruction.code == CALL && instruction.from == OF_FUNCTION => {
+                self.call(instruction.value)
+            }
+            class => self.jump(world, instruction, operand, class == 6),
         }
         !self.ended
     }
@@ -307,18 +312,18 @@ impl<'a> Run<'a> {
         self.stack.truncate(self.stack.len() - STACK_BYTES as usize);
     }
 
-    fn atomic(&mut self, world: &mut World, it: Instruction, address: u64) {
+    fn atomic(&mut self, world: &mut World, instruction: Instruction, address: u64) {
         let before = world.load(self, address, 8);
-        let operand = self.registers[it.from];
-        match it.value {
+        let operand = self.registers[instruction.from];
+        match instruction.value {
             0x00 => world.store(self, address, 8, before.wrapping_add(operand)),
             0x01 => {
                 world.store(self, address, 8, before.wrapping_add(operand));
-                self.registers[it.from] = before;
+                self.registers[instruction.from] = before;
             }
             0xe1 => {
                 world.store(self, address, 8, operand);
-                self.registers[it.from] = before;
+                self.registers[instruction.from] = before;
             }
             0xf1 => {
                 if before == self.registers[0] {
@@ -330,14 +335,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn jump(&mut self, world: &mut World, it: Instruction, operand: u64, narrow: bool) {
+    fn jump(&mut self, world: &mut World, instruction: Instruction, operand: u64, narrow: bool) {
         let (left, right) = if narrow {
             (
-                u64::from(self.registers[it.to] as u32),
+                u64::from(self.registers[instruction.to] as u32),
                 u64::from(operand as u32),
             )
         } else {
-            (self.registers[it.to], operand)
+            (self.registers[instruction.to], operand)
         };
         let signed = |value: u64| {
             if narrow {
@@ -346,7 +351,7 @@ impl<'a> Run<'a> {
                 value as i64
             }
         };
-        let taken = match it.code & 0xf0 {
+        let taken = match instruction.code & 0xf0 {
             0x00 => true,
             0x10 => left == right,
             0x20 => left > right,
@@ -356,7 +361,7 @@ impl<'a> Run<'a> {
             0x60 => signed(left) > signed(right),
             0x70 => signed(left) >= signed(right),
             0x80 => {
-                self.registers[0] = world.helper(self, it.value);
+                self.registers[0] = world.helper(self, instruction.value);
                 false
             }
             0x90 => {
@@ -369,7 +374,7 @@ impl<'a> Run<'a> {
             _ => signed(left) <= signed(right),
         };
         if taken {
-            self.at = self.at.wrapping_add_signed(it.offset.into());
+            self.at = self.at.wrapping_add_signed(instruction.offset.into());
         }
     }
 }

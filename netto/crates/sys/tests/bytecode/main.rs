@@ -571,10 +571,13 @@ fn what_announces_a_writer_of_stacks_is_a_barrier_on_every_architecture() {
     let programs = program::of(NETTO);
     let atomics: Vec<_> = programs.by_name["netto_sample"]
         .iter()
-        .filter(|it| it.code == ATOMIC_WORD)
+        .filter(|instruction| instruction.code == ATOMIC_WORD)
         .collect();
     assert!(atomics.len() >= 4, "{atomics:?}");
-    for it in atomics {
-        assert!(it.value & RETURNS_THE_OLD_VALUE != 0, "{it:?}");
+    for instruction in atomics {
+        assert!(
+            instruction.value & RETURNS_THE_OLD_VALUE != 0,
+            "{instruction:?}"
+        );
     }
 }

@@ -70,7 +70,7 @@ fn head_height(screen: &Screen, height: u16) -> u16 {
     let answers = screen
         .headline
         .as_ref()
-        .and_then(|own| own.answers.as_ref());
+        .and_then(|headline| headline.answers.as_ref());
     match (answers, height >= ANSWERS_FROM_HEIGHT) {
         (None, _) => 3,
         (Some(_), false) => 4,

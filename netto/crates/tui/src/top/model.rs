@@ -270,9 +270,13 @@ impl Model {
             Key::Zeros => self.shows_zeros = !self.shows_zeros,
             Key::Help => self.shows_help = !self.shows_help,
             Key::By(key) => {
-                if let Some(own) = self.breakdowns.iter().find(|own| own.key == key) {
+                if let Some(breakdown) = self
+                    .breakdowns
+                    .iter()
+                    .find(|breakdown| breakdown.key == key)
+                {
                     let is_shown = self.shown.is_some_and(|shown| shown.key == key);
-                    self.shown = (!is_shown).then_some(*own);
+                    self.shown = (!is_shown).then_some(*breakdown);
                     self.chosen = None;
                 }
             }
@@ -319,7 +323,7 @@ impl Model {
             breakdowns: self
                 .breakdowns
                 .iter()
-                .map(|own| (own.key, own.name))
+                .map(|breakdown| (breakdown.key, breakdown.name))
                 .collect(),
         };
         let Some(info) = &self.info else {
@@ -408,8 +412,8 @@ impl View<'_> {
         let sections = &self.sum.sections;
         let network = self.row(NETWORK).map(|row| self.value(row));
         let is_missing = |row: usize| self.value(row).is_err();
-        let own = sections.own.as_ref();
-        let taken_ns = own.and_then(|own| own.taken_total_ns());
+        let own_cost = sections.own.as_ref();
+        let taken_ns = own_cost.and_then(|own_cost| own_cost.taken_total_ns());
         Headline {
             answers,
             network: network.unwrap_or_else(|| Err("this netto knows no such total".to_owned())),
@@ -419,7 +423,8 @@ impl View<'_> {
                 .power
                 .as_ref()
                 .map(|power| (power.network_watts, power.network_capacity_watts)),
-            own_costliest: own.and_then(|own| Some((own.costliest?.ratio, own.costliest?.cpu))),
+            own_costliest: own_cost
+                .and_then(|own_cost| Some((own_cost.costliest?.ratio, own_cost.costliest?.cpu))),
             own_ratio: taken_ns.map(|ns| ratio(ns, self.sum.capacity_ns())),
             stacks_lost: self.sum.cost().stacks_lost.iter().sum(),
             skipped,

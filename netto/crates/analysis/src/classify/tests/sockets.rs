@@ -72,9 +72,11 @@ fn a_loop_over_local_sockets_is_not_networking_at_all() {
 #[test]
 fn a_loop_over_internet_sockets_is_networking_down_to_the_system_call() {
     let mut kernel = kernel();
-    for (((internet, part), generic), own) in INTERNET.iter().zip(GENERIC).zip(IN_NETWORKING) {
+    for (((internet, part), generic), generic_part) in
+        INTERNET.iter().zip(GENERIC).zip(IN_NETWORKING)
+    {
         assert_eq!(kernel.classify(None, internet), Some(*part));
-        assert_eq!(kernel.classify(None, generic), Some(own));
+        assert_eq!(kernel.classify(None, generic), Some(generic_part));
     }
 }
 

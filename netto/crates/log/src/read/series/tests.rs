@@ -87,7 +87,12 @@ fn read(paths: &[PathBuf], span: Span) -> (Vec<u64>, Findings) {
         let (each, _) = steps(Files::look(paths).unwrap().series(span), step_ns);
         let summed = Files::look(paths).unwrap().series(span);
         let summed = summed.only(vec!["cost"]).summed(step_ns, |components| {
-            Some(components.iter().map(|own| own.slug == "network").collect())
+            Some(
+                components
+                    .iter()
+                    .map(|component| component.slug == "network")
+                    .collect(),
+            )
         });
         assert_eq!(steps(summed, step_ns), (each, series.findings().clone()));
     }

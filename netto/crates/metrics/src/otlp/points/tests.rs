@@ -50,7 +50,7 @@ fn metrics() -> Vec<Metric> {
 fn named(name: &str) -> (String, metric::Data) {
     let found: Vec<Metric> = metrics()
         .into_iter()
-        .filter(|own| own.name == name)
+        .filter(|metric| metric.name == name)
         .collect();
     assert_eq!(found.len(), 1, "{name}");
     (found[0].unit.clone(), found[0].data.clone().unwrap())
@@ -101,10 +101,10 @@ fn states_are_gauges_without_a_beginning() {
 
 #[test]
 fn latencies_are_exponential_histograms() {
-    let (unit, metric::Data::ExponentialHistogram(own)) = named("netto.delay") else {
+    let (unit, metric::Data::ExponentialHistogram(histogram)) = named("netto.delay") else {
         panic!("no histogram");
     };
-    let point = &own.data_points[0];
+    let point = &histogram.data_points[0];
     assert_eq!((unit.as_str(), point.count, point.zero_count), ("s", 4, 1));
     let buckets = point.positive.as_ref().unwrap();
     assert_eq!(point.scale, 2);
@@ -121,12 +121,13 @@ fn latencies_are_exponential_histograms() {
 
 #[test]
 fn what_is_not_measured_or_said_elsewhere_has_no_metric() {
-    let own = metrics();
+    let found = metrics();
     assert!(
-        !own.iter()
+        !found
+            .iter()
             .any(|metric| ["netto.nothing", "netto.other"].contains(&&*metric.name))
     );
-    assert!(own.iter().any(|metric| metric.name == "netto.snapshots"));
+    assert!(found.iter().any(|metric| metric.name == "netto.snapshots"));
 }
 
 #[test]

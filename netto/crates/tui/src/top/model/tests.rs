@@ -71,20 +71,25 @@ fn the_newest_interval_reads_as_the_api_has_it() {
     let both = (watts("network_watts"), watts("network_capacity_watts"));
     assert_eq!(headline.network_watts, Some(both));
     for line in screen.lines {
-        let own = &of_api["components"][&line.key];
+        let answered = &of_api["components"][&line.key];
         match line.value {
             Ok(value) => {
-                assert_eq!(own["total_ns"].as_u64(), Some(value.ns), "{}", line.key);
-                assert_eq!(own["share_ratio"].as_f64(), Some(value.ratio));
+                assert_eq!(
+                    answered["total_ns"].as_u64(),
+                    Some(value.ns),
+                    "{}",
+                    line.key
+                );
+                assert_eq!(answered["share_ratio"].as_f64(), Some(value.ratio));
                 let capacity_ns = snapshots[2].capacity_ns() as f64;
                 let bound = |at: usize| {
-                    own["total_interval_ns"][at]
+                    answered["total_interval_ns"][at]
                         .as_f64()
                         .map(|n| n / capacity_ns)
                 };
                 assert_eq!(bound(0).zip(bound(1)), value.interval_ratio, "{}", line.key);
             }
-            Err(reason) => assert_eq!(own["unavailable"], reason),
+            Err(reason) => assert_eq!(answered["unavailable"], reason),
         }
     }
     for cpu in screen.cpus {
