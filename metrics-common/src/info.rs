@@ -8,16 +8,18 @@ use crate::words::{KindName, Method};
 
 /// Whether something is measured on this host, with the method or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
     /// Measured, by the method named (`tp_btf`, `fentry`, `sampling`, `derived`…).
     Available {
-        /// How it is measured.
+        /// `tp_btf`, `fentry`, `kprobe`, `sampling`, `sum`, `remainder`, `rapl`, or the name of a
+        /// demonstration's.
         method: Method,
     },
     /// Not measured; never shown as zero.
     Unavailable {
-        /// The reason and, if possible, a remedy.
+        /// The reason and, if possible, a remedy, for people; see docs/TROUBLESHOOTING.md.
         reason: String,
     },
 }
@@ -43,20 +45,22 @@ impl Availability {
     }
 }
 
-/// A row of the component table, with its availability on this daemon.
+/// A part of the network stack: a row of the component table, with its availability on this daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComponentInfo {
     /// Stable name for machines.
     pub slug: String,
-    /// Slug of its parent component.
+    /// Slug of the component that it is a part of.
     pub parent: Option<String>,
     /// Name for people.
     pub label: String,
-    /// `#rrggbb`.
+    /// Its colour everywhere: `#rrggbb`.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^#[0-9a-f]{6}$")))]
     pub color: String,
     /// One sentence of explanation.
     pub help: String,
-    /// How its time is measured: see [`crate::Kind`].
+    /// How its time is found: sum, timed, estimated, carved, sampled or remainder.
     pub kind: KindName,
     /// Whether and how it is measured here.
     pub availability: Availability,
@@ -83,6 +87,7 @@ impl ComponentInfo {
 
 /// A BPF program: its purpose, and how it is attached or why it is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeInfo {
     /// The kernel function or tracepoint, e.g. `inet_sendmsg` or `softirq_entry`.
     pub name: String,
@@ -90,14 +95,15 @@ pub struct ProbeInfo {
     pub method: Method,
     /// Slug of the component that it times, or another purpose.
     pub purpose: String,
-    /// Why it is not attached; `None` if it is.
+    /// Why it is not attached; null if it is.
     pub failure: Option<String>,
 }
 
 /// A way in which a probe can miss events, as counted by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missable {
-    /// The probe, as in [`ProbeInfo::name`].
+    /// The probe, by its name.
     pub probe: String,
     /// `recursion` (the kernel runs no program on top of itself), `state_lost` (the state of a
     /// sleeping task could not be kept) or `no_room` (the kernel tracks a limited number of returns
@@ -109,6 +115,7 @@ pub struct Missable {
 
 /// An instrument; its results are the section of the same name in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstrumentInfo {
     /// Name for machines.
     pub name: String,
@@ -126,6 +133,7 @@ pub const RECORDING_NOTE_PREFIX: &str = "Recording:";
 
 /// The daemon's description of itself and its host, once per connection or file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Info {
     /// netto's version.
     pub version: String,
@@ -141,27 +149,28 @@ pub struct Info {
     pub user_period_ms: u64,
     /// Stack samples per second and CPU, at most.
     pub frequency_hz: u64,
-    /// The source of samples: `perf` (a timer of its own), or `tick+perf` (the kernel's, and that timer seldom);
-    /// `tick` in what an older netto has written; `None` if nothing is sampled.
+    /// What takes the samples: `perf` (a timer of its own), or `tick+perf` (the kernel's, and that
+    /// timer seldom); `tick` in what an older netto has written; null where nothing is sampled.
     pub sampler: Option<String>,
-    /// The limit of netto's share of any CPU's time, 0 to 1; `None`: no limit.
+    /// The limit of netto's share of any CPU's time, 0 to 1; null: no limit.
     pub max_overhead_ratio: Option<f64>,
     /// Number of CPUs that the kernel can have at most.
     pub possible_cpus: u32,
     /// NUMA node of each possible CPU, by CPU number; empty if the host has only one node.
     pub numa_nodes: Vec<u32>,
-    /// Rows of every snapshot, in order.
+    /// Every component, in the order of all tables.
     pub components: Vec<ComponentInfo>,
     /// Every probe, attached or not.
     pub probes: Vec<ProbeInfo>,
-    /// The meaning of [`crate::Cost::probe_missed`], in order; without events that this kernel
+    /// What `probe_missed` of a snapshot counts, in its order; without events that this kernel
     /// cannot count.
     pub missable: Vec<Missable>,
     /// Whether networking's power can be estimated (RAPL).
     pub power: Availability,
     /// Every instrument: whether it runs, or why not.
     pub instruments: Vec<InstrumentInfo>,
-    /// Remarks on this measurement for the user, one sentence each.
+    /// What the user should know about this measurement, one sentence each; see
+    /// docs/TROUBLESHOOTING.md.
     pub notes: Vec<String>,
 }
 

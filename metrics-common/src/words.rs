@@ -12,6 +12,7 @@ macro_rules! words {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
         #[serde(from = "String", into = "String")]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*

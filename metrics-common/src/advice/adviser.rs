@@ -8,14 +8,15 @@ use crate::snapshot::Snapshot;
 
 /// A rule that holds, in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Advice {
-    /// [`Rule::slug`].
+    /// Name of the rule: its heading in docs/ADVICE.md.
     pub rule: &'static str,
-    /// [`Rule::name`].
+    /// What is wrong, for people.
     pub name: &'static str,
-    /// What was measured.
+    /// What was measured, for people.
     pub evidence: String,
-    /// The figures of its limits.
+    /// The figures that the rule looks at.
     pub figures: Vec<LimitFigure>,
     /// What to try: commands, none of which netto runs.
     #[serde(rename = "try")]
@@ -33,14 +34,16 @@ pub struct Advice {
 
 /// A figure, and the limit from which on the rule holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitFigure {
     /// What it is.
     pub figure: &'static str,
     /// Its unit.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = super::rules::Unit::ALL.map(super::rules::Unit::slug))))]
     pub unit: &'static str,
     /// Its value.
     pub value: f64,
-    /// The limit.
+    /// The limit from which on the rule holds.
     pub begins: f64,
 }
 
@@ -78,8 +81,9 @@ impl Advice {
 
 /// What some time gives reason for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judgement {
-    /// One for each rule that holds, in the order of [`RULES`].
+    /// One for each rule that holds, in the order of docs/ADVICE.md.
     pub advice: Vec<Advice>,
     /// Rules that cannot be judged, each with the figure that is not known.
     pub unjudged: Vec<Unjudged>,
@@ -87,8 +91,9 @@ pub struct Judgement {
 
 /// A rule that may hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unjudged {
-    /// [`Rule::slug`].
+    /// Name of the rule: its heading in docs/ADVICE.md.
     pub rule: &'static str,
     /// The figure that is not known.
     pub figure: &'static str,

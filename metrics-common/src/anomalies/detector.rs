@@ -155,40 +155,45 @@ impl Detector {
     }
 }
 
-/// An anomaly for machines.
+/// An anomaly.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Described {
     /// Counts up by one from 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub id: u64,
-    /// [`super::Metric::slug`].
+    /// Its metric's name, as in docs/ANOMALIES.md.
     pub metric: &'static str,
-    /// [`super::Metric::name`].
+    /// The same for people.
     pub name: &'static str,
     /// Where it went.
     pub direction: Direction,
-    /// When it began.
+    /// When it began, seconds since the Unix epoch.
     pub begin_unix_seconds: f64,
     /// When it ended; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_unix_seconds: Option<f64>,
     /// How long it has lasted.
     pub seconds: f64,
-    /// Whether it ended because it had lasted so long that it is usual now.
+    /// It ended because it had lasted so long that it is usual now; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub usual_now: bool,
     /// 1, and one more each time that it came back after it had ended.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub spells: u32,
     /// The worst value.
     pub value: f64,
-    /// What is usual.
+    /// What was usual when it began.
     pub usual: f64,
     /// The unit of both.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = super::metrics::Unit::ALL.map(super::metrics::Unit::slug))))]
     pub unit: &'static str,
     /// How far the worst value was from what is usual, in deviations.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub deviations: f64,
     /// The same in words.
     pub evidence: String,
-    /// What left its baseline at the same time.
+    /// Metrics that left their usual values within five seconds of its begin.
     pub moved: Vec<Moved>,
 }
 

@@ -70,8 +70,9 @@ pub struct Anomaly {
 
 /// A metric that moved with an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moved {
-    /// [`Metric::slug`].
+    /// Its name.
     pub metric: &'static str,
     /// Where it went.
     pub direction: Direction,

@@ -175,6 +175,7 @@ pub struct DriveHealth {
 
 /// A figure that is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingFigure {
     /// Which.
     pub figure: String,

@@ -41,14 +41,16 @@ pub struct Overview {
     stretches: Vec<Stretch>,
 }
 
-/// The overview as it is shown: lists of equal length, with a value for each bucket.
+/// Networking's share over a whole recording (`netto replay` only): lists of equal length, with a
+/// value for each bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverviewTable {
-    /// Begin of the first bucket on the axis of the recording, milliseconds.
+    /// Begin of the first bucket on the axis of the recording, milliseconds since the Unix epoch.
     pub begin_unix_ms: u64,
     /// Length of a bucket, milliseconds.
     pub step_ms: u64,
-    /// Networking's share of all CPUs' time in the bucket, 0 to 1; `None` where none was measured.
+    /// Networking's share of all CPUs' time in the bucket, 0 to 1; null where none was measured.
     pub mean_ratio: Vec<Option<f64>>,
     /// The largest share of an interval in it.
     pub peak_ratio: Vec<Option<f64>>,

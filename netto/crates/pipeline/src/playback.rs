@@ -26,6 +26,7 @@ pub struct Facts {
 
 /// The mode of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// The position advances.
@@ -47,8 +48,9 @@ pub struct Command {
     pub seek_unix_ms: Option<u64>,
 }
 
-/// The status as reported to viewers.
+/// How a replay stands (`netto replay` only).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// Begin of the recording on its axis, milliseconds since the Unix epoch.
     pub begin_unix_ms: u64,
@@ -61,6 +63,7 @@ pub struct Status {
     /// Whether it plays.
     pub state: Mode,
     /// Speed as a multiple of the recorded speed.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.1, max = 1000.0)))]
     pub speed: f64,
     /// Number of snapshots.
     pub snapshots: u64,

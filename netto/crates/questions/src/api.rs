@@ -163,11 +163,19 @@ fn cannot_write(error: serde_json::Error) -> Refusal {
     Refusal::Failed(format!("cannot write JSON: {error}"))
 }
 
+/// The name of an answer, and what makes the schema of its type.
+#[cfg(feature = "schema")]
+pub type NamedSchema = (
+    &'static str,
+    fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+);
+
 /// Why there is nothing of a feature that measures.
 pub const NOT_MEASURED: &str = "not measured in this time";
 
 /// An answer, or the reason why there is none.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Measured<'a, T> {
     /// The measured values.
@@ -217,11 +225,15 @@ pub fn reason(availability: &Availability) -> &str {
 
 /// The time covered by an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Covered {
+    /// Begin of the time that is covered, seconds since the Unix epoch.
     begin_unix_seconds: f64,
+    /// Its end.
     end_unix_seconds: f64,
     /// Measured time within it.
     measured_seconds: f64,
+    /// Number of intervals.
     intervals: u64,
     #[serde(skip)]
     begin_unix_ns: u64,

@@ -18,8 +18,14 @@ pub(crate) const API: Api = Api {
     ..Api::SECTION
 };
 
-/// Advice as JSON.
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] =
+    &[("advice", schemars::SchemaGenerator::root_schema_for::<View>)];
+
+/// What could be tried on this host.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct View {
     #[serde(flatten)]
     pub(crate) covered: Covered,

@@ -21,6 +21,9 @@ mod metrics;
 mod report;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// It has no probes, and cannot fail.
 pub const FEATURE: Feature = Feature {
     command: Some(terminal::COMMAND),

@@ -20,22 +20,31 @@ pub(crate) const API: Api = Api {
     ..Api::SECTION
 };
 
-/// Anomalies as JSON.
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "anomalies",
+    schemars::SchemaGenerator::root_schema_for::<View>,
+)];
+
+/// What left its usual values.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct View {
-    /// End of the newest interval.
+    /// End of the newest interval, seconds since the Unix epoch.
     now_unix_seconds: f64,
-    /// Metrics that make anomalies.
+    /// Number of metrics that make anomalies.
     watched: usize,
-    /// Those of them whose usual values are known.
+    /// Number of those whose usual values are known by now.
     judged: usize,
-    /// The others, by their names.
+    /// The others: not known for a minute yet, or not measured here.
     unjudged: Vec<&'static str>,
-    /// Anomalies that have begun since netto's start.
+    /// Number of anomalies that have begun since netto's start.
     begun: u64,
-    /// Begins and ends of them.
+    /// Number of their begins and ends.
     changes: u64,
-    /// The newest first.
+    /// Those that are open and the newest that have ended, the newest first.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
     anomalies: Vec<Described>,
 }
 

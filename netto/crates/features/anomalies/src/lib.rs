@@ -15,6 +15,9 @@ mod demo;
 mod metrics;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// It has no probes, and cannot fail.
 pub const FEATURE: Feature = Feature {
     command: Some(terminal::COMMAND),

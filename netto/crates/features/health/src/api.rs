@@ -31,8 +31,23 @@ pub(crate) const API: Api = Api {
     ..Api::SECTION
 };
 
-/// The score as JSON.
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    (
+        "score",
+        schemars::SchemaGenerator::root_schema_for::<Measured<'static, View>>,
+    ),
+    (
+        "orca",
+        schemars::SchemaGenerator::root_schema_for::<Measured<'static, Orca>>,
+    ),
+];
+
+/// How good a choice this host is for reads and writes. Without --health it is one member,
+/// `unavailable`, with the reason.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct View {
     #[serde(flatten)]
     pub(crate) covered: Covered,
@@ -49,43 +64,58 @@ fn score(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>
     json(&Measured::of(info, NAME, view))
 }
 
-/// A load report by the names of `xds.data.orca.v3.OrcaLoadReport`.
+/// A load report by the names of `xds.data.orca.v3.OrcaLoadReport`. Without --health it is one
+/// member, `unavailable`, with the reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Orca {
+    /// Share of the CPUs' time that is not idle.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     cpu_utilization: Option<f64>,
+    /// Share of memory that is not available.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     mem_utilization: Option<f64>,
+    /// The score: of reads and writes, 0 to 1, the expected time in seconds, and the weighted sum,
+    /// 0 to 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend(
+            "propertyNames" = {"enum": NAMED},
+            "additionalProperties" = {"type": "number", "minimum": 0},
+        ))
+    )]
     named_metrics: BTreeMap<&'static str, f64>,
 }
 
+/// The names of the score's figures there.
+const NAMED: [&str; 6] = [
+    "netto_read_score",
+    "netto_write_score",
+    "netto_read_seconds",
+    "netto_write_seconds",
+    "netto_read_weighted",
+    "netto_write_weighted",
+];
+
 impl Orca {
     pub(crate) fn of(health: &Health, score: &Score) -> Self {
-        let named = [
-            (
-                "netto_read_score",
-                score.reads.score.map(|score| score / 100.0),
-            ),
-            (
-                "netto_write_score",
-                score.writes.score.map(|score| score / 100.0),
-            ),
-            ("netto_read_seconds", score.reads.expected_seconds),
-            ("netto_write_seconds", score.writes.expected_seconds),
-            (
-                "netto_read_weighted",
-                score.reads.weighted.map(|weighted| weighted / 100.0),
-            ),
-            (
-                "netto_write_weighted",
-                score.writes.weighted.map(|weighted| weighted / 100.0),
-            ),
+        let per_cent = |value: Option<f64>| value.map(|value| value / 100.0);
+        let values = [
+            per_cent(score.reads.score),
+            per_cent(score.writes.score),
+            score.reads.expected_seconds,
+            score.writes.expected_seconds,
+            per_cent(score.reads.weighted),
+            per_cent(score.writes.weighted),
         ];
         Orca {
             cpu_utilization: health.cpu_ratio,
             mem_utilization: health.memory_ratio,
-            named_metrics: named
+            named_metrics: NAMED
                 .into_iter()
+                .zip(values)
                 .filter_map(|(name, value)| Some((name, value?)))
                 .collect(),
         }

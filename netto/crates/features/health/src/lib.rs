@@ -43,6 +43,9 @@ mod options;
 mod recent;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// CPU time is measured without it, and only who asks for it has it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<Request>(NAME).is_some(),

@@ -22,75 +22,111 @@ const LEAST_FACTOR: f64 = 0.5;
 
 /// What is to be said of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Score {
-    /// The expected time that gets the full score.
+    /// The expected time that gets a score of 100 (--score-reference).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_seconds: Option<f64>,
+    /// Reads.
     pub(crate) reads: Judged,
+    /// Writes.
     pub(crate) writes: Judged,
-    /// The metrics of the weighted sum.
+    /// The metrics of the weighted sum that are known.
     pub(crate) metrics: Vec<Graded>,
-    /// Reads by control group.
+    /// Reads by control group (version 2), those with most first; of files and devices of any kind.
+    #[cfg_attr(feature = "schema", schemars(length(max = 32)))]
     pub(crate) groups: Vec<OfGroup>,
-    /// What is not known here, and why.
+    /// What is not known on this host.
     pub(crate) unavailable: Vec<MissingFigure>,
 }
 
 /// Reads of a control group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct OfGroup {
-    /// Its path; absent of all others together.
+    /// Its path below the mount; absent of all others together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cgroup: Option<String>,
+    /// Times that its reads of files looked into the page cache.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub(crate) lookups_per_second: f64,
+    /// Reads that its tasks gave to block devices.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub(crate) requests_per_second: f64,
     /// The part of its reads that devices had nothing to do with.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub(crate) hit_ratio: f64,
 }
 
 /// Of reads, or of writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Judged {
-    /// T, without what is left out; absent if nothing of it is known.
+    /// The expected time: the sum of its contributions; absent if none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expected_seconds: Option<f64>,
     /// 0 to 100; absent without a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub(crate) score: Option<f64>,
-    /// The weighted sum, 0 to 100.
+    /// The weighted sum of grades, 0 to 100; absent if no metric is known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub(crate) weighted: Option<f64>,
+    /// The parts of the expected time.
     pub(crate) contributions: Vec<Contribution>,
-    /// Parts of T that are not known.
+    /// Parts that are not known, and so not in the sum.
     pub(crate) left_out: Vec<MissingFigure>,
+    /// What lowers the score.
     pub(crate) lowered: Vec<Lowered>,
 }
 
-/// A part of T.
+/// A part of the expected time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Contribution {
+    /// Which.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["round_trip", "queueing", "storage"])))]
     pub(crate) name: &'static str,
+    /// Its length.
     pub(crate) seconds: f64,
+    /// Where it comes from, for people.
     pub(crate) because: String,
 }
 
 /// What lowers a score.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Lowered {
+    /// Which.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["wear", "read_errors", "temperature"])))]
     pub(crate) name: &'static str,
+    /// What the score is multiplied by.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub(crate) factor: f64,
+    /// Where it comes from, for people.
     pub(crate) because: String,
 }
 
 /// A metric with its grade.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Graded {
+    /// Its name in docs/SCORE.md.
     pub(crate) name: &'static str,
+    /// The unit of value and bounds.
     pub(crate) unit: &'static str,
+    /// Its value.
     pub(crate) value: f64,
+    /// The bound at which its grade is 1.
     pub(crate) good: f64,
+    /// The bound at which its grade is 0.
     pub(crate) bad: f64,
+    /// What it weighs.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub(crate) weight: f64,
+    /// Its place between the bounds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub(crate) grade: f64,
 }
 
