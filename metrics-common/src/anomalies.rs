@@ -20,7 +20,7 @@ mod metrics;
 
 pub use baseline::{BLOCK_NS, MOST_BLOCKS, WARM_BLOCKS};
 pub use detector::{Described, Detector, LONGEST_INTERVAL_NS, STEP_NS};
-pub use judge::{Anomaly, ENDS_NS, LONGEST_NS, MOST_KEPT, Moved, REOPENS_NS, Told, WITH_NS};
+pub use judge::{Anomaly, ENDS_NS, LONGEST_NS, MOST_KEPT, Moved, REOPENS_NS, Transition, WITH_NS};
 pub use metrics::{Direction, METRICS, Metric, Role, Unit};
 
 #[cfg(test)]

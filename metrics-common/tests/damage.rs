@@ -238,15 +238,15 @@ fn what_is_decoded_ahead_is_the_same_in_the_same_order() {
             reader.read_ahead(&Wanted::default());
         }
         let messages: Vec<ServerMessage> = reader.by_ref().map(Result::unwrap).collect();
-        let told = (reader.damaged_stretches(), reader.is_cut());
-        (messages, told, reader.counts())
+        let damage = (reader.damaged_stretches(), reader.is_cut());
+        (messages, damage, reader.counts())
     };
     for log in [Log::of_blocks(), Log::of_plain_blocks()] {
         for seed in 0..50 {
             let (bytes, _) = damaged(&log, seed);
-            let (messages, told, counts) = all(&bytes, false);
-            let (ahead, told_ahead, counts_ahead) = all(&bytes, true);
-            assert_eq!((ahead, told_ahead), (messages, told), "damage {seed}");
+            let (messages, damage, counts) = all(&bytes, false);
+            let (ahead, damage_ahead, counts_ahead) = all(&bytes, true);
+            assert_eq!((ahead, damage_ahead), (messages, damage), "damage {seed}");
             assert_eq!(counts_ahead.blocks, counts.blocks, "damage {seed}");
             assert_eq!(counts_ahead.lost_bytes, counts.lost_bytes, "damage {seed}");
         }

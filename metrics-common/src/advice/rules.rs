@@ -713,14 +713,14 @@ pub const RULES: &[Rule] = &[
         figures: |of| vec![of.worth(&["send_gso"])],
         words: |of| {
             let setups = of.setup().into_iter().flat_map(|setup| &setup.interfaces);
-            let off = setups.flat_map(|interface| {
+            let disabled = setups.flat_map(|interface| {
                 let device = commands::quoted(&interface.name);
                 let each = [("tx", interface.tx_checksums), ("tso", interface.tso)];
-                let off = each.into_iter().filter(|(_, is_on)| *is_on == Some(false));
-                off.map(move |(name, _)| (device.clone(), name))
+                let disabled = each.into_iter().filter(|(_, is_on)| *is_on == Some(false));
+                disabled.map(move |(name, _)| (device.clone(), name))
             });
-            let off: Vec<(String, &str)> = off.collect();
-            let named: Vec<String> = off
+            let disabled: Vec<(String, &str)> = disabled.collect();
+            let named: Vec<String> = disabled
                 .iter()
                 .map(|(device, name)| format!("{name} of {device}"))
                 .collect();
@@ -735,10 +735,10 @@ pub const RULES: &[Rule] = &[
                     "segmentation and checksums in software take {}; {now}",
                     Unit::Cpus.shown(of.worth(&["send_gso"]))
                 ),
-                commands: if off.is_empty() {
+                commands: if disabled.is_empty() {
                     vec!["ethtool -k DEVICE | grep -e segmentation -e tx-checksum".to_owned()]
                 } else {
-                    off.iter()
+                    disabled.iter()
                         .map(|(device, name)| format!("ethtool -K {device} {name} on"))
                         .collect()
                 },

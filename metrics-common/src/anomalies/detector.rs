@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::judge::{Anomaly, Judge, Moved, Told};
+use super::judge::{Anomaly, Judge, Moved, Transition};
 use super::metrics::{Direction, METRICS, Metric, Role};
 use crate::advice::figures::Figures;
 use crate::snapshot::Snapshot;
@@ -89,8 +89,8 @@ impl Detector {
                 // 0 of 0 is no number.
                 *value = sum / *known_ns as f64;
             }
-            let tell = |anomaly: &mut Anomaly, told| {
-                if matches!(told, Told::Begun(_)) {
+            let tell = |anomaly: &mut Anomaly, transition| {
+                if matches!(transition, Transition::Begun(_)) {
                     anomaly.detail = (METRICS[anomaly.metric].detail)(snapshot);
                 }
             };
@@ -203,8 +203,9 @@ impl Anomaly {
         let metric = &METRICS[self.metric.min(METRICS.len() - 1)];
         let shown = |value| metric.unit.shown(value);
         let (worst, usual) = (shown(self.value), shown(self.usual));
-        let off = self.deviations.round();
-        let mut evidence = format!("{worst} at worst, where {usual} is usual: {off} deviations");
+        let deviations = self.deviations.round();
+        let mut evidence =
+            format!("{worst} at worst, where {usual} is usual: {deviations} deviations");
         if let Some(detail) = &self.detail {
             evidence.push_str("; ");
             evidence.push_str(detail);

@@ -80,7 +80,7 @@ pub struct Moved {
 
 /// What a step changed, of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Transition {
     /// An anomaly began: its id.
     Begun(u64),
     /// One that had ended goes on.
@@ -125,7 +125,7 @@ struct Row {
     /// When the last steps began, the newest first.
     began_unix_ns: [u64; MOST_STEPS],
     /// Its open anomaly, or the one that ended last.
-    own: Option<u64>,
+    anomaly: Option<u64>,
 }
 
 /// See the head of this file.
@@ -141,7 +141,7 @@ pub(super) struct Judge {
 
 /// How far a value is from what is usual.
 #[derive(Debug, Clone, Copy)]
-struct Off {
+struct Deviation {
     /// Whether it is out.
     is_out: bool,
     /// Whether it is out by half as much.
@@ -185,7 +185,7 @@ impl Judge {
         begin_unix_ns: u64,
         end_unix_ns: u64,
         values: &[f64],
-        mut tell: impl FnMut(&mut Anomaly, Told),
+        mut tell: impl FnMut(&mut Anomaly, Transition),
     ) {
         let places = 0..self.rows.len().min(values.len());
         for place in places.clone() {
@@ -204,13 +204,13 @@ impl Judge {
         place: usize,
         (begin_unix_ns, end_unix_ns): (u64, u64),
         value: f64,
-        tell: &mut impl FnMut(&mut Anomaly, Told),
+        tell: &mut impl FnMut(&mut Anomaly, Transition),
     ) {
         let (metric, row) = (&self.table[place], &mut self.rows[place]);
         row.out <<= 1;
         row.began_unix_ns.rotate_right(1);
         row.began_unix_ns[0] = begin_unix_ns;
-        let mut open = row.own.and_then(|id| {
+        let mut open = row.anomaly.and_then(|id| {
             let mut all = self.kept.iter_mut();
             all.find(|anomaly| anomaly.id == id && anomaly.is_open)
         });
@@ -225,22 +225,24 @@ impl Judge {
                     continue;
                 };
                 let usual = baseline.usual();
-                let off = usual.map(|usual| metric.off(direction, value, usual));
-                match (off, usual) {
-                    (Some(off), Some(usual)) if off.is_half_out && (off.is_out || is_open) => {
-                        found = Some((direction, off, usual));
+                let deviation = usual.map(|usual| metric.deviation(direction, value, usual));
+                match (deviation, usual) {
+                    (Some(deviation), Some(usual))
+                        if deviation.is_half_out && (deviation.is_out || is_open) =>
+                    {
+                        found = Some((direction, deviation, usual));
                     }
                     _ if is_open => {}
                     _ => baseline.add(direction.sign() * value, length_ns),
                 }
             }
-            if let Some((direction, off, usual)) = found {
-                if off.is_out {
+            if let Some((direction, deviation, usual)) = found {
+                if deviation.is_out {
                     row.left = Some((end_unix_ns, direction));
                     row.out |= 1;
                 }
                 match &mut open {
-                    Some(anomaly) => anomaly.take(value, off, end_unix_ns),
+                    Some(anomaly) => anomaly.take(value, deviation, end_unix_ns),
                     None if metric.role == Role::Trouble && row.begins(metric.needs) => {
                         let begun = row.begun_unix_ns(metric.needs);
                         let new = Anomaly {
@@ -254,7 +256,7 @@ impl Judge {
                             spells: 1,
                             value,
                             usual: direction.sign() * usual.center,
-                            deviations: off.deviations,
+                            deviations: deviation.deviations,
                             detail: None,
                             changed: 0,
                             moved_up: 0,
@@ -275,7 +277,7 @@ impl Judge {
             self.changes += 1;
             anomaly.end(self.changes);
             let (direction, worst) = (anomaly.direction, anomaly.value);
-            tell(anomaly, Told::Ended(anomaly.id));
+            tell(anomaly, Transition::Ended(anomaly.id));
             if let Some(baseline) = row.baseline(direction) {
                 if anomaly.is_usual_now {
                     *baseline = Baseline::default();
@@ -287,13 +289,18 @@ impl Judge {
     }
 
     /// Begins an anomaly, or goes on with one that has only just ended.
-    fn begin(&mut self, place: usize, new: Anomaly, tell: &mut impl FnMut(&mut Anomaly, Told)) {
+    fn begin(
+        &mut self,
+        place: usize,
+        new: Anomaly,
+        tell: &mut impl FnMut(&mut Anomaly, Transition),
+    ) {
         self.changes += 1;
         let row = &mut self.rows[place];
         let mut all = self.kept.iter_mut();
         let last = all.find(|anomaly| {
             let pause_ns = new.begin_unix_ns.saturating_sub(anomaly.last_unix_ns);
-            row.own == Some(anomaly.id)
+            row.anomaly == Some(anomaly.id)
                 && anomaly.direction == new.direction
                 && !anomaly.is_usual_now
                 && pause_ns <= REOPENS_NS
@@ -306,11 +313,11 @@ impl Judge {
             if new.deviations > last.deviations {
                 (last.value, last.deviations) = (new.value, new.deviations);
             }
-            tell(last, Told::GoesOn(last.id));
+            tell(last, Transition::GoesOn(last.id));
             return;
         }
         self.ids += 1;
-        row.own = Some(self.ids);
+        row.anomaly = Some(self.ids);
         self.begun[place] += 1;
         while self.kept.len() >= MOST_KEPT {
             // Each metric has at most one that is open, so one has ended.
@@ -322,7 +329,7 @@ impl Judge {
             changed: self.changes,
             ..new
         };
-        tell(&mut new, Told::Begun(self.ids));
+        tell(&mut new, Transition::Begun(self.ids));
         self.kept.push_back(new);
     }
 
@@ -412,10 +419,10 @@ impl Row {
 }
 
 impl Anomaly {
-    fn take(&mut self, value: f64, off: Off, end_unix_ns: u64) {
+    fn take(&mut self, value: f64, deviation: Deviation, end_unix_ns: u64) {
         self.last_unix_ns = end_unix_ns;
-        if off.deviations > self.deviations {
-            (self.value, self.deviations) = (value, off.deviations);
+        if deviation.deviations > self.deviations {
+            (self.value, self.deviations) = (value, deviation.deviations);
         }
     }
 
@@ -430,7 +437,7 @@ impl Metric {
         self.role == Role::Context || self.bad == direction
     }
 
-    fn off(&self, direction: Direction, value: f64, usual: Usual) -> Off {
+    fn deviation(&self, direction: Direction, value: f64, usual: Usual) -> Deviation {
         let (value, usual_value) = (direction.sign() * value, direction.sign() * usual.center);
         let distance = value - usual.center;
         // What the least factor asks for: up from the center, or down to a part of it.
@@ -439,7 +446,7 @@ impl Metric {
             Direction::Down => (1.0 - 1.0 / self.times) * usual_value,
         };
         let least = (DEVIATIONS * usual.spread).max(self.least).max(by_factor);
-        Off {
+        Deviation {
             is_out: distance >= least,
             is_half_out: distance >= least / 2.0,
             deviations: distance / usual.spread.max(self.least / DEVIATIONS),

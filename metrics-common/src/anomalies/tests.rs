@@ -48,7 +48,7 @@ const fn metrics_of(role: Role) -> Metric {
 struct Trial {
     judge: Judge,
     steps: u64,
-    told: Vec<(u64, Told)>,
+    transitions: Vec<(u64, Transition)>,
 }
 
 impl Trial {
@@ -56,15 +56,15 @@ impl Trial {
         Trial {
             judge: Judge::new(TABLE),
             steps: 0,
-            told: Vec::new(),
+            transitions: Vec::new(),
         }
     }
 
     fn step(&mut self, values: [f64; 2]) {
         let begin_ns = self.steps * INTERVAL_NS;
         self.steps += 1;
-        let (now, told) = (self.steps, &mut self.told);
-        let tell = |_: &mut Anomaly, what| told.push((now, what));
+        let (now, transitions) = (self.steps, &mut self.transitions);
+        let tell = |_: &mut Anomaly, what| transitions.push((now, what));
         self.judge.step(begin_ns, now * INTERVAL_NS, &values, tell);
     }
 
@@ -87,7 +87,11 @@ fn an_anomaly_is_told_once_begins_with_its_first_step_and_ends_with_its_last() {
         trial.steps(2 * MINUTE, [0.0, 5.0]);
         let begin = trial.steps;
         trial.steps(length, [50.0, 5.0]);
-        assert_eq!(trial.told, [(begin + 2, Told::Begun(1))], "{length}");
+        assert_eq!(
+            trial.transitions,
+            [(begin + 2, Transition::Begun(1))],
+            "{length}"
+        );
         assert!(trial.only().is_open);
         trial.steps(5 * MINUTE, [0.0, 5.0]);
         let anomaly = trial.only();
@@ -100,7 +104,7 @@ fn an_anomaly_is_told_once_begins_with_its_first_step_and_ends_with_its_last() {
             (50.0, 0.0, 1)
         );
         let ended = begin + length as u64 + ENDS_NS / INTERVAL_NS;
-        assert_eq!(trial.told[1..], [(ended, Told::Ended(1))]);
+        assert_eq!(trial.transitions[1..], [(ended, Transition::Ended(1))]);
     }
 }
 
@@ -114,7 +118,7 @@ fn nothing_is_said_in_the_first_minute_or_of_one_step_or_of_less_than_the_least_
         trial.step([value, 5.0]);
     }
     trial.steps(MINUTE, [9.0, 5.0]);
-    assert_eq!(trial.told, []);
+    assert_eq!(trial.transitions, []);
 }
 
 #[test]
@@ -126,22 +130,23 @@ fn what_bursts_change_needs_five_steps_of_six_and_begins_with_the_first() {
         ..metrics_of(Role::Trouble)
     }];
     let mut judge = Judge::new(LEVEL);
-    let mut told = Vec::new();
+    let mut transitions = Vec::new();
     let mut now = 0;
     let mut steps = |values: &[f64]| {
         for value in values {
             let begin_ns = now;
             now += INTERVAL_NS;
-            let tell = |anomaly: &mut Anomaly, what| told.push((anomaly.begin_unix_ns, what));
+            let tell =
+                |anomaly: &mut Anomaly, what| transitions.push((anomaly.begin_unix_ns, what));
             judge.step(begin_ns, now, &[*value], tell);
         }
-        (now, told.clone())
+        (now, transitions.clone())
     };
     steps(&[0.0; 2 * MINUTE]);
     let (begin_ns, none) = steps(&[50.0, 50.0, 50.0, 50.0, 0.0, 0.0, 50.0, 50.0, 0.0, 0.0]);
     assert_eq!(none, []);
-    let (_, told) = steps(&[50.0, 50.0, 0.0, 50.0, 50.0, 50.0]);
-    assert_eq!(told, [(begin_ns, Told::Begun(1))]);
+    let (_, transitions) = steps(&[50.0, 50.0, 0.0, 50.0, 50.0, 50.0]);
+    assert_eq!(transitions, [(begin_ns, Transition::Begun(1))]);
 }
 
 #[test]
@@ -151,9 +156,9 @@ fn what_is_four_times_usual_is_none_before_it_is_six_deviations_off() {
     let mut noise = move || 100.0 * random.ratio();
     (0..10 * MINUTE).for_each(|_| trial.step([noise(), 5.0]));
     trial.steps(5, [300.0, 5.0]);
-    assert_eq!(trial.told, []);
+    assert_eq!(trial.transitions, []);
     trial.steps(5, [500.0, 5.0]);
-    assert_eq!(trial.told.len(), 1);
+    assert_eq!(trial.transitions.len(), 1);
 }
 
 #[test]
@@ -166,8 +171,8 @@ fn one_that_flickers_is_one_with_its_spells() {
     }
     assert_eq!(trial.only().spells, 4);
     assert_eq!(trial.judge.begun(), [1, 0]);
-    let goes_on = |change: &&(u64, Told)| change.1 == Told::GoesOn(1);
-    assert_eq!(trial.told.iter().filter(goes_on).count(), 3);
+    let goes_on = |change: &&(u64, Transition)| change.1 == Transition::GoesOn(1);
+    assert_eq!(trial.transitions.iter().filter(goes_on).count(), 3);
 }
 
 #[test]
@@ -202,7 +207,7 @@ fn context_makes_no_anomaly_and_is_told_with_one_in_its_direction() {
         let mut trial = Trial::new();
         trial.steps(2 * MINUTE, [0.0, 100.0]);
         trial.steps(MINUTE, [0.0, value]);
-        assert_eq!(trial.told, [], "{value}");
+        assert_eq!(trial.transitions, [], "{value}");
         let mut trial = Trial::new();
         trial.steps(2 * MINUTE, [0.0, 100.0]);
         trial.steps(4, [0.0, value]);
@@ -232,7 +237,7 @@ fn what_is_not_known_begins_nothing_and_ends_what_is_open() {
         trial.steps(1, [50.0, 5.0]);
         trial.steps(2, [f64::NAN, f64::INFINITY]);
     }
-    assert_eq!(trial.told, []);
+    assert_eq!(trial.transitions, []);
     trial.steps(2, [50.0, 5.0]);
     trial.steps(MINUTE, [f64::NAN; 2]);
     assert!(!trial.only().is_open);
@@ -445,10 +450,10 @@ proptest! {
             trial.steps(count, [tame, wild]);
         }
         let mut open = None;
-        for (_, told) in &trial.told {
-            match told {
-                Told::Begun(id) | Told::GoesOn(id) => prop_assert_eq!(open.replace(*id), None),
-                Told::Ended(id) => prop_assert_eq!(open.take(), Some(*id)),
+        for (_, transition) in &trial.transitions {
+            match transition {
+                Transition::Begun(id) | Transition::GoesOn(id) => prop_assert_eq!(open.replace(*id), None),
+                Transition::Ended(id) => prop_assert_eq!(open.take(), Some(*id)),
             }
         }
         prop_assert!(trial.judge.kept().count() <= MOST_KEPT);
@@ -457,7 +462,7 @@ proptest! {
             prop_assert!(anomaly.value.is_finite() && anomaly.deviations.is_finite());
         }
         let changes = trial.judge.changes();
-        prop_assert_eq!(changes, trial.told.len() as u64);
+        prop_assert_eq!(changes, trial.transitions.len() as u64);
     }
 
     #[test]
@@ -467,7 +472,7 @@ proptest! {
         for _ in 0..HOUR / 2 {
             trial.step([scale * random.ratio(), scale]);
         }
-        prop_assert_eq!(trial.told, []);
+        prop_assert_eq!(trial.transitions, []);
     }
 
     #[test]
@@ -479,6 +484,6 @@ proptest! {
         let mut value = move || usual * (1.0 + noise * random.ratio());
         (0..3 * MINUTE).for_each(|_| trial.step([value(), 5.0]));
         trial.steps(length, [10.0 * usual + 10.0, 5.0]);
-        prop_assert_eq!(trial.told.len(), 1);
+        prop_assert_eq!(trial.transitions.len(), 1);
     }
 }

@@ -263,16 +263,16 @@ impl<R: Read> LogReader<R> {
     /// Drops consumed bytes once they are more than those that must be moved.
     fn compact(&mut self) {
         let steps = self.at / STEP;
-        let gone = steps * STEP;
-        if gone < CHUNK_BYTES || gone < self.bytes.len() - gone {
+        let consumed = steps * STEP;
+        if consumed < CHUNK_BYTES || consumed < self.bytes.len() - consumed {
             return;
         }
-        self.work_bytes += (self.bytes.len() - gone) as u64;
-        self.bytes.drain(..gone);
-        self.gone_bytes += gone as u64;
+        self.work_bytes += (self.bytes.len() - consumed) as u64;
+        self.bytes.drain(..consumed);
+        self.gone_bytes += consumed as u64;
         self.checksums.forget(steps);
-        self.at -= gone;
-        self.searched = self.searched.saturating_sub(gone);
+        self.at -= consumed;
+        self.searched = self.searched.saturating_sub(consumed);
     }
 
     /// Skips a header; `false` if there is none here.

@@ -295,9 +295,9 @@ impl Flows {
             )
         });
         let most = most.min(self.conversations.len());
-        for gone in self.conversations.drain(most..) {
-            self.other.add(gone.amount());
-            self.other_cpu_ns = sum_of_known(self.other_cpu_ns, gone.cpu_ns);
+        for conversation in self.conversations.drain(most..) {
+            self.other.add(conversation.amount());
+            self.other_cpu_ns = sum_of_known(self.other_cpu_ns, conversation.cpu_ns);
         }
         let ends = self
             .conversations

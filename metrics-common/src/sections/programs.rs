@@ -543,8 +543,8 @@ mod tests {
         }
         for (program, exact) in rounded.programs.iter().zip(&exact.programs) {
             assert_eq!(program.about.id, exact.about.id);
-            let off = program.total_ns().abs_diff(exact.total_ns());
-            assert!(off < 10_000_000, "{off}");
+            let error_ns = program.total_ns().abs_diff(exact.total_ns());
+            assert!(error_ns < 10_000_000, "{error_ns}");
         }
     }
 

@@ -80,10 +80,10 @@ impl Owners {
     fn make_room(&mut self, more: usize, kept: &[bool]) {
         // One entry for the forgotten ones.
         let excess = (self.owners.len() + more + 1).saturating_sub(MOST_OWNERS);
-        let may_go = |&place: &usize| !kept[place] && !self.owners[place].kind.is_single();
+        let is_removable = |&place: &usize| !kept[place] && !self.owners[place].kind.is_single();
         let mut is_gone = vec![false; self.owners.len()];
         (0..self.owners.len())
-            .filter(may_go)
+            .filter(is_removable)
             .take(excess)
             .for_each(|place| is_gone[place] = true);
         if !is_gone.contains(&true) {
@@ -93,9 +93,9 @@ impl Owners {
         is_gone.resize(self.owners.len(), false);
         let mut left = 0;
         let mut moved: Vec<Option<u32>> = Vec::with_capacity(is_gone.len());
-        for &gone in &is_gone {
-            moved.push((!gone).then_some(left));
-            left += u32::from(!gone);
+        for &is_gone in &is_gone {
+            moved.push((!is_gone).then_some(left));
+            left += u32::from(!is_gone);
         }
         let forgotten = moved[forgotten as usize].unwrap_or(0);
         let renamed = |place: &mut u32| *place = moved[*place as usize].unwrap_or(forgotten);
@@ -112,10 +112,11 @@ impl Owners {
         for flow in &mut self.flows {
             renamed(&mut flow.owner);
         }
-        let mut gone = is_gone.iter();
-        self.owners.retain(|_| gone.next() == Some(&false));
-        let mut gone = is_gone.iter();
-        self.irq_pressure_ns.retain(|_| gone.next() == Some(&false));
+        let mut removed = is_gone.iter();
+        self.owners.retain(|_| removed.next() == Some(&false));
+        let mut removed = is_gone.iter();
+        self.irq_pressure_ns
+            .retain(|_| removed.next() == Some(&false));
         self.join_alike();
     }
 
