@@ -116,25 +116,30 @@ impl Bias {
             return None;
         }
         // Shares rather than factors: their errors are those of a count, also of none.
-        let plain = sum(&|moment| moment.sampled_ns) / sum(&|moment| moment.timed_ns);
-        let expected = |moment: &Moment| moment.due * plain;
-        let off = |moment: &Moment| moment.sampled_ns / moment.timed_ns / plain - 1.0;
+        let expected_ratio = sum(&|moment| moment.sampled_ns) / sum(&|moment| moment.timed_ns);
+        let expected = |moment: &Moment| moment.due * expected_ratio;
+        let relative_error =
+            |moment: &Moment| moment.sampled_ns / moment.timed_ns / expected_ratio - 1.0;
         // By how much moments differ beyond the errors of their counts, and how many say so.
-        let all = sum(&expected);
-        let weights = all - sum(&|moment| expected(moment).powi(2)) / all;
-        let excess = sum(&|moment| expected(moment) * off(moment).powi(2))
+        let expected_total = sum(&expected);
+        let weights = expected_total - sum(&|moment| expected(moment).powi(2)) / expected_total;
+        let excess = sum(&|moment| expected(moment) * relative_error(moment).powi(2))
             - (moments().count() as f64 - 1.0);
-        let seen = (excess / weights.max(1.0)).max(0.0);
-        let weight =
-            |moment: &Moment, between: f64| 1.0 / (between + 1.0 / expected(moment).max(1e-9));
-        let alike = |moment: &Moment| weight(moment, ASSUMED.powi(2));
-        let number = sum(&alike).powi(2) / sum(&|moment| alike(moment).powi(2)) - 1.0;
-        let freedom = ASSUMED_MOMENTS + number;
-        let between = (ASSUMED_MOMENTS * ASSUMED.powi(2) + number * seen) / freedom;
-        let known = sum(&|moment| weight(moment, between));
-        let mean_off = sum(&|moment| weight(moment, between) * off(moment)) / known;
-        let error_ratio = student(NORMAL, freedom) * (between + 1.0 / known).sqrt();
-        let found = 1.0 / (plain * (1.0 + mean_off)).max(1e-9);
+        let observed_variance = (excess / weights.max(1.0)).max(0.0);
+        let weight = |moment: &Moment, between_variance: f64| {
+            1.0 / (between_variance + 1.0 / expected(moment).max(1e-9))
+        };
+        let prior_weight = |moment: &Moment| weight(moment, ASSUMED.powi(2));
+        let independent_moments =
+            sum(&prior_weight).powi(2) / sum(&|moment| prior_weight(moment).powi(2)) - 1.0;
+        let freedom = ASSUMED_MOMENTS + independent_moments;
+        let between_variance =
+            (ASSUMED_MOMENTS * ASSUMED.powi(2) + independent_moments * observed_variance) / freedom;
+        let total_weight = sum(&|moment| weight(moment, between_variance));
+        let mean_error =
+            sum(&|moment| weight(moment, between_variance) * relative_error(moment)) / total_weight;
+        let error_ratio = student(NORMAL, freedom) * (between_variance + 1.0 / total_weight).sqrt();
+        let found = 1.0 / (expected_ratio * (1.0 + mean_error)).max(1e-9);
         let possible = if self.is_of_clocks {
             OF_CLOCKS
         } else {

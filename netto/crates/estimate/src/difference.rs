@@ -72,8 +72,8 @@ pub struct Deviations {
 fn from_mean<C: Cell>(cells: &[C], row: usize, weight: fn(&C) -> u64) -> Vec<f64> {
     let all: f64 = cells.iter().map(|cell| weight(cell) as f64).sum();
     let mean = cells.iter().map(|cell| cell.time(row)).sum::<f64>() / all;
-    let off = |cell: &C| (cell.time(row) - mean * weight(cell) as f64) / all;
-    cells.iter().map(off).collect()
+    let deviation = |cell: &C| (cell.time(row) - mean * weight(cell) as f64) / all;
+    cells.iter().map(deviation).collect()
 }
 
 /// Correlation of neighbouring cells in these rows, from 0 to 1: the median, because each is only
@@ -94,8 +94,8 @@ pub fn likeness<C: Cell>(
 /// there are too few.
 pub fn blocks<C: Cell>(cells: &[C], likeness: f64) -> Option<Vec<C>> {
     // This many cells are worth one independent cell.
-    let alike = (1.0 + likeness) / (1.0 - likeness);
-    let wanted = (LENGTHS * alike).round() as usize;
+    let cells_per_sample = (1.0 + likeness) / (1.0 - likeness);
+    let wanted = (LENGTHS * cells_per_sample).round() as usize;
     let length = wanted.min(cells.len() / FEWER_BLOCKS);
     let length = length.max(cells.len() / BLOCKS).max(1);
     // An incomplete block at the end is dropped, since it would count as a full one.
@@ -122,16 +122,16 @@ impl Deviations {
     ) -> Self {
         let (count, cell_count) = (blocks.len() as f64, cells.len() as f64);
         let cell_correlation = correlation(&from_mean(cells, row, weight)).unwrap_or(0.0);
-        let alike = cell_correlation.max(likeness);
+        let likeness = cell_correlation.max(likeness);
         // An interval that is sometimes too wide is better than a false change.
-        let alike = alike + ((1.0 - alike * alike) / cell_count).sqrt();
-        let alike = alike.min(MOST_CORRELATED);
-        let widening = widening(alike, cell_count / count, count);
+        let likeness = likeness + ((1.0 - likeness * likeness) / cell_count).sqrt();
+        let likeness = likeness.min(MOST_CORRELATED);
+        let widening = widening(likeness, cell_count / count, count);
         // Drawing blocks from themselves underestimates the variance by one block.
         let scale = (widening * count / (count - 1.0)).sqrt();
         let blocks = from_mean(blocks, row, weight);
-        let blocks: Vec<f64> = blocks.iter().map(|off| off * scale).collect();
-        let variance = blocks.iter().map(|off| off * off).sum();
+        let blocks: Vec<f64> = blocks.iter().map(|deviation| deviation * scale).collect();
+        let variance = blocks.iter().map(|deviation| deviation * deviation).sum();
         Deviations { blocks, variance }
     }
 
@@ -142,14 +142,17 @@ impl Deviations {
 
 /// The correlation of neighbours, at least 0, corrected for the bias of its estimate (M. G.
 /// Kendall, 1954). `None` if all values are equal.
-fn correlation(off: &[f64]) -> Option<f64> {
-    let square: f64 = off.iter().map(|off| off * off).sum();
-    if square <= 0.0 || off.len() < 3 {
+fn correlation(deviations: &[f64]) -> Option<f64> {
+    let square: f64 = deviations
+        .iter()
+        .map(|deviation| deviation * deviation)
+        .sum();
+    if square <= 0.0 || deviations.len() < 3 {
         return None;
     }
-    let product: f64 = off.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let product: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let found = product / square;
-    let unbiased = found + (1.0 + 3.0 * found) / off.len() as f64;
+    let unbiased = found + (1.0 + 3.0 * found) / deviations.len() as f64;
     Some(unbiased.clamp(0.0, MOST_CORRELATED))
 }
 
@@ -222,10 +225,11 @@ fn furthest(sides: &[(Deviations, Deviations)], errors: &[f64]) -> f64 {
             draw(&mut random, &mut of_b);
             let sum = |side: &Deviations, drawn: &[f64]| -> f64 {
                 let blocks = side.blocks.iter().zip(drawn);
-                blocks.map(|(off, times)| off * times).sum()
+                blocks.map(|(deviation, times)| deviation * times).sum()
             };
-            let off = sides.iter().zip(errors).filter(|(_, error)| **error > 0.0);
-            off.map(|((a, b), error)| ((sum(b, &of_b) - sum(a, &of_a)) / error).abs())
+            let compared = sides.iter().zip(errors).filter(|(_, error)| **error > 0.0);
+            compared
+                .map(|((a, b), error)| ((sum(b, &of_b) - sum(a, &of_a)) / error).abs())
                 .fold(0.0, f64::max)
         })
         .collect();

@@ -109,20 +109,21 @@ impl MeanLength {
         }
         let length_ns = ns / all;
         let whole_ns = (length_ns * sum(&|window| window.number) / count).max(1.0);
-        let off = |window: &Window| ((window.ns - length_ns * window.number) / whole_ns).powi(2);
-        let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&off))
+        let square_error =
+            |window: &Window| ((window.ns - length_ns * window.number) / whole_ns).powi(2);
+        let between = (ASSUMED_WINDOWS * ASSUMED.powi(2) + sum(&square_error))
             / (ASSUMED_WINDOWS + (count - 1.0).max(0.0));
-        let unlike = EXPONENT.powi(2) * apart / all;
+        let rate_variance = EXPONENT.powi(2) * apart / all;
         let value = length_ns * number as f64;
         let intervals = sum(&|window| window.intervals) / count;
         let square = value * value;
         Some(Estimate {
             figure: Figure {
                 value,
-                variance: square * (between + unlike) * intervals,
+                variance: square * (between + rate_variance) * intervals,
                 ..Figure::default()
             },
-            variance: square * (between * squares / (all * all) + unlike),
+            variance: square * (between * squares / (all * all) + rate_variance),
             of_cpu: 0.0,
         })
     }

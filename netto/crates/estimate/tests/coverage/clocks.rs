@@ -91,12 +91,12 @@ fn run(scene: &Scene, intervals: usize, random: &mut Random) -> Vec<Run> {
         free_ns: 1e9 / scene.hz[0],
         stepped_ns: Some(1e9 / scene.hz[1]),
     };
-    let mut off = |spread: f64| -> Vec<f64> {
+    let mut factors = |spread: f64| -> Vec<f64> {
         let ratios = (0..parts).map(|_| 1.0 + spread * random.normal());
         ratios.map(|ratio| ratio.max(0.1)).collect()
     };
-    let lasting = off(scene.spread[0]);
-    let mut moment = off(scene.spread[1]);
+    let lasting = factors(scene.spread[0]);
+    let mut moment = factors(scene.spread[1]);
     let mut ratios = Ratios::new(1, parts);
     let mut host = HostPool::default();
     let mut pools = vec![Pool::default(); CPUS];

@@ -23,10 +23,10 @@ impl Cell for Second {
 }
 
 /// So many seconds of a load whose neighbours are alike by this much.
-fn side(random: &mut Random, seconds: usize, mean: f64, alike: f64) -> Vec<Second> {
+fn side(random: &mut Random, seconds: usize, mean: f64, correlation: f64) -> Vec<Second> {
     let mut level = random.normal();
     let second = |_| {
-        level = alike * level + (1.0 - alike * alike).sqrt() * random.normal();
+        level = correlation * level + (1.0 - correlation * correlation).sqrt() * random.normal();
         let time = mean * (1.0 + 0.3 * level).max(0.0);
         Second { ns: 1, time }
     };
@@ -34,19 +34,19 @@ fn side(random: &mut Random, seconds: usize, mean: f64, alike: f64) -> Vec<Secon
 }
 
 pub fn differences(seconds: usize, runs: usize) -> Vec<Trial> {
-    let trial = |alike: f64| {
-        let scene = format!("{seconds} s each, neighbours alike by {alike}");
+    let trial = |correlation: f64| {
+        let scene = format!("{seconds} s each, neighbours alike by {correlation}");
         let mut trial = Trial::new("difference of two logs", scene);
         // It is for many components at once, and stricter than it says.
         trial.allowance = Some(2.0);
         for seed in 0..runs {
             let mut random = Random::new(seed as u64);
-            let sides = [10.0, 11.0].map(|mean| side(&mut random, seconds, mean, alike));
+            let sides = [10.0, 11.0].map(|mean| side(&mut random, seconds, mean, correlation));
             let weight: fn(&Second) -> u64 = |second| second.ns;
             let deviations = sides.each_ref().map(|cells| {
-                let alike = likeness(cells, 0..1, weight);
-                let blocks = blocks(cells, alike).unwrap();
-                Deviations::of(cells, &blocks, 0, weight, alike)
+                let measured = likeness(cells, 0..1, weight);
+                let blocks = blocks(cells, measured).unwrap();
+                Deviations::of(cells, &blocks, 0, weight, measured)
             });
             let mean = |cells: &[Second]| {
                 cells.iter().map(|second| second.time).sum::<f64>() / cells.len() as f64

@@ -135,13 +135,13 @@ pub fn conversations(runs: usize) -> Vec<Trial> {
                         .map(|(chance, size)| chance * of(f64::from(*size)))
                         .sum()
                 };
-                let alike = mean(&|size| size).powi(2) / mean(&|size| size * size);
+                let evenness = mean(&|size| size).powi(2) / mean(&|size| size * size);
                 trial.runs.push(Run {
                     value,
                     truth: *truth,
                     bounds: Some(share.figure(&whole, all).interval(0.0)),
                     before: before::conversation(value, share.segments, value),
-                    expected: f64::from(flow.skbs) / f64::from(scene.one_in) * alike,
+                    expected: f64::from(flow.skbs) / f64::from(scene.one_in) * evenness,
                 });
             }
         }

@@ -94,10 +94,10 @@ pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
                 }
                 truth += second.iter().sum::<u64>();
                 let from = random.between(0.0, (500 - WINDOW) as f64) as usize;
-                let met = second[from..from + WINDOW].iter().sum::<u64>();
-                all_met += met;
-                for (met, ns) in [(met, WINDOW as u64 * MS), (0, 0)] {
-                    let found = counts.part(&[met], ns, 500 * MS);
+                let in_window = second[from..from + WINDOW].iter().sum::<u64>();
+                all_met += in_window;
+                for (in_window, ns) in [(in_window, WINDOW as u64 * MS), (0, 0)] {
+                    let found = counts.part(&[in_window], ns, 500 * MS);
                     sum += found.events.unwrap();
                     let of_first = if freedom == 0.0 {
                         found.freedom_before
@@ -105,7 +105,7 @@ pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
                         0.0
                     };
                     freedom += of_first + found.freedom;
-                    let counted = (ns > 0).then_some((met as u32, WINDOW as f64));
+                    let counted = (ns > 0).then_some((in_window as u32, WINDOW as f64));
                     before.interval(counted, 500.0);
                 }
             }
