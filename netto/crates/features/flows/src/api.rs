@@ -82,14 +82,14 @@ struct ConversationView<'a> {
 #[derive(Debug, Serialize)]
 struct EndView<'a> {
     #[serde(flatten)]
-    own: FlowEnd,
+    end: FlowEnd,
     name: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
 struct PrefixView<'a> {
     #[serde(flatten)]
-    own: &'a FlowPrefix,
+    prefix: &'a FlowPrefix,
     protocol_name: Option<&'static str>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> ConversationView<'a> {
             protocol_name: protocol_name(conversation.protocol),
             service: conversation.service(),
             ends: conversation.ends.map(|end| EndView {
-                own: end,
+                end,
                 name: flows.name_of(end.address),
             }),
             sent: conversation.sent,
@@ -178,7 +178,7 @@ fn view(flows: &Flows, of: Of) -> AnswerView<'_> {
             .prefixes
             .iter()
             .map(|prefix| PrefixView {
-                own: prefix,
+                prefix,
                 protocol_name: protocol_name(prefix.protocol),
             })
             .collect(),

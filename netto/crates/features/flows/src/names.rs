@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_address_without_a_name_is_asked_for_once() {
-        let (tell, told) = mpsc::channel();
+        let (tell, asked) = mpsc::channel();
         let mut names = Names::start(move |address| {
             let _ = tell.send(address);
             None
@@ -236,7 +236,7 @@ mod tests {
             assert!(names.known([address(1), address(2)]).is_empty());
         }
         drop(names);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [address(1), address(2)]);
+        assert_eq!(asked.iter().collect::<Vec<_>>(), [address(1), address(2)]);
     }
 
     #[test]

@@ -81,9 +81,9 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
     let missing = probes.plan().missing.iter();
     let missing = missing.map(|(point, reason)| format!("{point} ({reason})"));
     let missing: Vec<String> = missing.collect();
-    let told = (!missing.is_empty())
+    let note = (!missing.is_empty())
         .then(|| format!("Latencies are not measured at {}.", missing.join(", ")));
-    platform.tell("latency", told);
+    platform.tell("latency", note);
     Ok(Box::new(Latencies {
         before: Vec::new(),
         runs_before: Vec::new(),

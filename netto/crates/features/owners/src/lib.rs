@@ -113,9 +113,9 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
     let Loaded {
         events,
         probes,
-        told,
+        statuses,
     } = events::start(&platform.readers, resolver.cgroups.as_ref().ok())?;
-    platform.tell_probes(told);
+    platform.tell_probes(statuses);
     let group = platform.overhead.register(GROUP, probes)?;
     let mut level = level(options);
     if let Err(reason) = &resolver.cgroups {
@@ -167,13 +167,13 @@ impl WhoseCost {
             let (cause, found) = if is_for_others && !are_asked() {
                 (UNKNOWN, Evidence::Unknown)
             } else {
-                let told = match sample.tag.number {
+                let answer = match sample.tag.number {
                     0 => None,
                     number => self.events.of(sample.cpu, number),
                 };
-                let causer = causer(sample, told);
+                let causer = causer(sample, answer);
                 let cause = self.number(causer, runner, now_ns);
-                let flow = flow(sample, told).map(|flow| (cause, flow));
+                let flow = flow(sample, answer).map(|flow| (cause, flow));
                 self.flows
                     .add((sample.cpu, sample.event), flow, sample.weight);
                 (cause, causer.found())

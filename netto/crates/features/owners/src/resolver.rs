@@ -510,8 +510,8 @@ mod tests {
             resolver.irq_pressure_ns(&a);
             fs::write(&file, text).unwrap();
             for _ in 0..2 {
-                let told = resolver.irq_pressure_ns(&a);
-                assert_eq!(told, None, "{:?}", String::from_utf8_lossy(text));
+                let pressure_ns = resolver.irq_pressure_ns(&a);
+                assert_eq!(pressure_ns, None, "{:?}", String::from_utf8_lossy(text));
             }
         }
         fs::remove_file(&file).unwrap();
@@ -538,8 +538,8 @@ mod tests {
         let (_dir, roots) = tree(&[]);
         let mut without = OwnerResolver::start(&roots).unwrap();
         for _ in 0..2 {
-            let told = without.irq_pressure_ns(&owner(OwnerKind::Cgroup, "/a"));
-            assert_eq!(told, None, "without control groups");
+            let pressure_ns = without.irq_pressure_ns(&owner(OwnerKind::Cgroup, "/a"));
+            assert_eq!(pressure_ns, None, "without control groups");
         }
     }
 }

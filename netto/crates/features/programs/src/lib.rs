@@ -253,8 +253,8 @@ impl Instrument for ProgramCost {
         };
         let platform = &mut *tick.platform;
         let correction = cost.softirq_correction;
-        let off = |event: &usize| confidence::systematic(platform.info(), correction, *event);
-        let off: Vec<f64> = self.events.iter().map(off).collect();
+        let error = |event: &usize| confidence::systematic(platform.info(), correction, *event);
+        let errors: Vec<f64> = self.events.iter().map(error).collect();
         let timed = platform.capabilities.timed.clone();
         let known = platform.program_causes.take();
         let Some(loaded) = &mut platform.programs else {
@@ -312,10 +312,10 @@ impl Instrument for ProgramCost {
             self.divide(cost, of_cpu, &mut section);
         }
         for (slot, program) in section.programs.iter_mut().enumerate() {
-            let events = self.events.iter().zip(&off);
-            let off_ns = events.map(|(event, off)| {
+            let events = self.events.iter().zip(&errors);
+            let off_ns = events.map(|(event, error)| {
                 let ns = self.times.get(&(slot, *event)).copied().unwrap_or(0);
-                ns as f64 * off
+                ns as f64 * error
             });
             program.about.systematic_ns = off_ns.sum::<f64>() as u64;
             let of_event = |(place, event): (usize, &usize)| {

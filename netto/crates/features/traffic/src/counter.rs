@@ -35,12 +35,12 @@ impl WorkCounter {
     pub(super) fn start(platform: &mut Platform) -> anyhow::Result<Self> {
         let (probes, hooks) = Probes::start(platform.readers.possible_cpus)?;
         let group = platform.overhead.register(GROUP, hooks)?;
-        let told = (!probes.sees_messages()).then(|| {
+        let note = (!probes.sees_messages()).then(|| {
             "This kernel (before 6.3) has no tracepoints at messages of sockets: they are not \
              counted."
                 .to_owned()
         });
-        platform.tell("messages", told);
+        platform.tell("messages", note);
         Ok(WorkCounter {
             probes,
             growth: Growth::default(),

@@ -79,9 +79,9 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
     if !has_files && links.is_none() && counter.is_none() {
         anyhow::bail!(reasons.join("; "));
     }
-    let told =
+    let note =
         (!reasons.is_empty()).then(|| format!("Traffic is incomplete: {}.", reasons.join("; ")));
-    platform.tell("traffic", told);
+    platform.tell("traffic", note);
     let mut work = Work {
         softnet_file,
         softnet: Softnet::default(),

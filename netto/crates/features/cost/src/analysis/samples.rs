@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_look_meets_networking_and_threads_that_spin_and_nothing_else() {
-        let met = |slug| {
+        let seen = |slug| {
             let mut samples = Samples::new(1, 0);
             let owner = SampleOwner {
                 event: index_of(slug).unwrap(),
@@ -307,8 +307,8 @@ mod tests {
             samples.counts[0].add(0, Some(owner), 1.0);
             (samples.forget(0), samples.counts[0].taken())
         };
-        assert_eq!(met("tx_syscall"), (true, 0));
-        assert_eq!(met("io_spin"), (true, 0));
-        assert_eq!(met("io_other"), (false, 0));
+        assert_eq!(seen("tx_syscall"), (true, 0));
+        assert_eq!(seen("io_spin"), (true, 0));
+        assert_eq!(seen("io_other"), (false, 0));
     }
 }

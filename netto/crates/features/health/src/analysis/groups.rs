@@ -84,11 +84,11 @@ mod tests {
     fn the_largest_have_names_and_nothing_is_lost() {
         let most = MOST_READING_GROUPS as u64;
         let groups = (1..=most + 4).map(|number| (number, reads(10 * number)));
-        let told = largest(groups, reads(7), 2.0, |number| format!("/{number}"));
-        assert_eq!(told.len(), MOST_READING_GROUPS);
+        let kept = largest(groups, reads(7), 2.0, |number| format!("/{number}"));
+        assert_eq!(kept.len(), MOST_READING_GROUPS);
         let first = reads(10 * (most + 4)).times(2.0);
-        assert_eq!(told[0], first.of(Some(format!("/{}", most + 4))));
-        let others = told.last().unwrap();
+        assert_eq!(kept[0], first.of(Some(format!("/{}", most + 4))));
+        let others = kept.last().unwrap();
         // The five smallest, and what had no group.
         let lookups = 2 * (10 * (1 + 2 + 3 + 4 + 5) + 7);
         assert_eq!(
@@ -100,11 +100,11 @@ mod tests {
     #[test]
     fn a_group_that_was_made_again_is_told_once_and_without_others_there_are_none() {
         let groups = [(1, reads(5)), (2, reads(6))];
-        let told = largest(groups, Reads::default(), 1.0, |_| "/same".to_owned());
+        let kept = largest(groups, Reads::default(), 1.0, |_| "/same".to_owned());
         let both = Reads {
             lookups: 11,
             requests: 2,
         };
-        assert_eq!(told, [both.of(Some("/same".to_owned()))]);
+        assert_eq!(kept, [both.of(Some("/same".to_owned()))]);
     }
 }

@@ -71,7 +71,7 @@ impl Causer {
 }
 
 /// The beneficiary of a sample's work, if its softirq or thread has met a packet since.
-pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
+pub fn causer(sample: &TaggedSample, answer: Option<Answer>) -> Causer {
     let task = &sample.tag;
     if is_own_work(sample) {
         return Causer::Task;
@@ -80,19 +80,21 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     if task.number == 0 {
         return Causer::Unknown;
     }
-    let met = packet(sample, told);
-    met.and_then(|met| owner(&met)).unwrap_or(Causer::Nobody)
+    let packet = packet(sample, answer);
+    packet
+        .and_then(|packet| owner(&packet))
+        .unwrap_or(Causer::Nobody)
 }
 
 /// The flow that a sample's work was for, if it is known: that of the packet, or of the one that the
 /// task sent next.
-pub fn flow(sample: &TaggedSample, told: Option<Answer>) -> Option<FlowEnds> {
+pub fn flow(sample: &TaggedSample, answer: Option<Answer>) -> Option<FlowEnds> {
     if !is_own_work(sample) {
-        return packet(sample, told)?.flow;
+        return packet(sample, answer)?.flow;
     }
-    let passed_ns = |told: &Answer| told.time_ns.saturating_sub(sample.tag.time_ns);
-    let told = told.filter(|told| passed_ns(told) <= SAME_SEND_NS);
-    told?.met.flow
+    let passed_ns = |answer: &Answer| answer.time_ns.saturating_sub(sample.tag.time_ns);
+    let answer = answer.filter(|answer| passed_ns(answer) <= SAME_SEND_NS);
+    answer?.met.flow
 }
 
 fn is_own_work(sample: &TaggedSample) -> bool {
@@ -100,23 +102,23 @@ fn is_own_work(sample: &TaggedSample) -> bool {
 }
 
 /// The packet that work for others was for.
-fn packet(sample: &TaggedSample, told: Option<Answer>) -> Option<Met> {
+fn packet(sample: &TaggedSample, answer: Option<Answer>) -> Option<Met> {
     let task = &sample.tag;
-    let has_owner = |met: &Met| owner(met).is_some();
+    let has_owner = |packet: &Met| owner(packet).is_some();
     let last = Some(task.last).filter(has_owner);
     if sample.has_met_packet && last.is_some() {
         return last;
     }
     let is_softirq = interrupts(sample.event);
-    let told =
-        told.filter(|told| is_softirq || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
-    let told = told.map(|told| told.met).filter(has_owner);
+    let answer = answer
+        .filter(|answer| is_softirq || answer.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
+    let packet = answer.map(|answer| answer.met).filter(has_owner);
     // Work at the end of a softirq is for the packet that it met.
-    told.or(last.filter(|_| is_softirq))
+    packet.or(last.filter(|_| is_softirq))
 }
 
 /// The beneficiary of work for a packet; `None` if there was none.
-pub fn owner(met: &Met) -> Option<Causer> {
+pub fn owner(packet: &Met) -> Option<Causer> {
     let Met {
         cgroup,
         inode,
@@ -124,7 +126,7 @@ pub fn owner(met: &Met) -> Option<Causer> {
         to,
         netns,
         flow: _,
-    } = *met;
+    } = *packet;
     if cgroup != 0 || inode != 0 {
         return Some(Causer::Socket(Socket { cgroup, inode }));
     }

@@ -68,7 +68,7 @@ pub struct Loaded {
     /// The attached ones that meet sockets and packets.
     pub probes: Vec<Probe>,
     /// All probes, attached or not.
-    pub told: Vec<ProbeInfo>,
+    pub statuses: Vec<ProbeInfo>,
 }
 
 /// The programs, with their hooks and methods.
@@ -144,7 +144,7 @@ fn attach(
     let resources = Arc::new(Resources::of(skel.object())?);
     let mut probes = Vec::new();
     let mut new_groups = None;
-    let mut told = Vec::new();
+    let mut statuses = Vec::new();
     for program in skel.object().progs().filter(|program| program.autoload()) {
         let name = program.name().to_string_lossy().into_owned();
         let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
@@ -157,7 +157,7 @@ fn attach(
         };
         let mut probe = probe.context("cannot duplicate a descriptor")?;
         let attached = probe.attach();
-        told.push(ProbeInfo {
+        statuses.push(ProbeInfo {
             name: (*hook).to_owned(),
             method: method.clone(),
             purpose: "owners".to_owned(),
@@ -175,7 +175,7 @@ fn attach(
     Ok(Loaded {
         events: OwnerEvents::new(skel, readers, new_groups)?,
         probes,
-        told,
+        statuses,
     })
 }
 

@@ -169,13 +169,14 @@ impl Processes {
             pace.step();
         }
         if sought.namespaces {
-            let gone = |found: &FoundProcess| found.search != self.searches;
+            let is_gone = |found: &FoundProcess| found.search != self.searches;
             let all = self.namespaces.iter();
-            let gone: Vec<u64> = all
-                .filter(|(_, found)| gone(found))
+            let namespaces: Vec<u64> = all
+                .filter(|(_, found)| is_gone(found))
                 .map(|namespace| namespace.0)
                 .collect();
-            gone.into_iter()
+            namespaces
+                .into_iter()
                 .for_each(|namespace| self.namespaces.remove(namespace));
         }
     }

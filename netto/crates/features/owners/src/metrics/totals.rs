@@ -161,10 +161,10 @@ impl OwnerTotals {
         if name.is_one_of_many() && many.clone().count() >= LIMIT {
             let idle = many.filter(|(_, total)| total.last < self.intervals);
             let longest = idle.min_by_key(|(_, total)| total.last);
-            let Some(gone) = longest.map(|(name, _)| name.clone()) else {
+            let Some(oldest) = longest.map(|(name, _)| name.clone()) else {
                 return;
             };
-            self.names.remove(&gone);
+            self.names.remove(&oldest);
             self.given_up += 1;
         }
         let total = OwnerTotal {

@@ -282,13 +282,13 @@ fn waking_another_cpu_is_paid_by_the_interrupted_and_caused_by_who_receives_ther
     let [sender, receiver, bystander] = [10, 11, 12];
     let mut division = Division::default();
     division.begin(1, 2);
-    let met = |cpu, cause, payer| {
+    let packet = |cpu, cause, payer| {
         let pair = pair(cause, payer);
         sample(cpu, "rx_softirq", None, pair, Evidence::Socket)
     };
-    division.add(met(1, receiver, 3));
+    division.add(packet(1, receiver, 3));
     // Another's packet that came in on top of the same sender.
-    division.add(met(0, bystander, sender));
+    division.add(packet(0, bystander, sender));
     let none = pair(NOBODY, sender);
     let wakes = sample(0, "rx_softirq", Some("napi_loop"), none, Evidence::Nothing);
     division.add(wakes);
@@ -314,8 +314,8 @@ fn between_windows_waking_another_cpu_is_caused_as_windows_showed() {
         division.add(of_window(poll(NOBODY, Evidence::Nothing)));
     }
     division.add(of_window(poll(bystander, Evidence::Socket)));
-    let met = sample(1, "rx_softirq", None, pair(receiver, 3), Evidence::Socket);
-    division.add(of_window(met));
+    let packet = sample(1, "rx_softirq", None, pair(receiver, 3), Evidence::Socket);
+    division.add(of_window(packet));
     for has_samples in [true, false] {
         division.begin(1, 2);
         if has_samples {

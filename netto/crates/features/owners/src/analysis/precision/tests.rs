@@ -40,7 +40,7 @@ struct Sampling {
     /// Samples or charges of an interval or window.
     number: u32,
     /// How many of them show the same packet.
-    alike: u32,
+    run_length: u32,
 }
 
 fn drawn(random: &mut SplitMix64, shares: &[f64]) -> u32 {
@@ -65,7 +65,7 @@ fn observed(
     let is_open = !matches!(sampling.seen, Seen::InWindows) || number.is_multiple_of(2);
     let mut cause = 0;
     for at in (0..sampling.number).filter(|_| is_open) {
-        if at % sampling.alike == 0 {
+        if at % sampling.run_length == 0 {
             cause = drawn(random, &CAUSED);
         }
         let pair = Pair {
@@ -186,10 +186,10 @@ fn least_width(share: f64, samples: f64) -> f64 {
 
 #[test]
 fn intervals_contain_the_truth_as_often_as_they_say_and_are_hardly_wider_than_they_must_be() {
-    let sampling = |seen, number, alike| Sampling {
+    let sampling = |seen, number, run_length| Sampling {
         seen,
         number,
-        alike,
+        run_length,
     };
     for (sampling, intervals) in [
         (sampling(Seen::Sampled, 40, 1), 120),
@@ -210,9 +210,9 @@ fn intervals_contain_the_truth_as_often_as_they_say_and_are_hardly_wider_than_th
             Seen::Sampled | Seen::Charged => intervals,
             Seen::InWindows => intervals / 2,
         };
-        let number = |alike| f64::from(sampling.number / alike * windows);
+        let number = |run_length| f64::from(sampling.number / run_length * windows);
         for (found, share, samples) in [
-            (cause, CAUSED[0], number(sampling.alike)),
+            (cause, CAUSED[0], number(sampling.run_length)),
             (payer, PAID[0], number(1)),
         ] {
             let least = least_width(share, samples);
@@ -227,7 +227,7 @@ fn a_time_without_samples_has_an_interval_of_all_that_it_may_be() {
     let none = Sampling {
         seen: Seen::Sampled,
         number: 0,
-        alike: 1,
+        run_length: 1,
     };
     let owners = observed(&mut SplitMix64(1), &mut division, none, 0);
     let known = owners.intervals();
@@ -283,9 +283,9 @@ fn what_is_estimated_on_two_cpus_is_as_sure_as_their_time_where_an_owner_differs
     assert!(weight_ms(apart, false, None) < 0.01);
     assert!((weight_ms(apart, true, None) - 20.0).abs() < 0.3);
     // Both CPUs alike: 400 ms, of 2,000 charges.
-    let alike = [[10, 11], [11, 10]];
+    let same = [[10, 11], [11, 10]];
     for is_estimate in [false, true] {
-        let found = weight_ms(alike, is_estimate, None);
+        let found = weight_ms(same, is_estimate, None);
         assert!((found - 0.2).abs() < 0.01, "{found}");
     }
     // Of another owner of the same CPUs: its own difference counts, not that of all.

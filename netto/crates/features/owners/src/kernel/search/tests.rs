@@ -163,12 +163,12 @@ fn an_interface_has_its_name_at_once_and_the_container_behind_it_later() {
         })
     };
     // Not known at first, then searched for.
-    let told = interface(&answers(&mut search, &[asked(2)], 1));
+    let names = interface(&answers(&mut search, &[asked(2)], 1));
     let named = |group: &str| ("received by interface 1".to_owned(), group.to_owned());
-    assert_eq!(told, [named(""), named("/web-1")]);
+    assert_eq!(names, [named(""), named("/web-1")]);
     // Loopback of this namespace has a name and no owner behind it: that is final.
-    let told = interface(&answers(&mut search, &[asked(1)], 2));
-    assert_eq!(told, [("received by lo".to_owned(), String::new())]);
+    let names = interface(&answers(&mut search, &[asked(1)], 2));
+    assert_eq!(names, [("received by lo".to_owned(), String::new())]);
     assert_eq!(search.next_ns(), None);
     // For a namespace without processes, the answer is repeated after the next search.
     assert_eq!(
@@ -190,10 +190,10 @@ fn the_thread_tells_all_groups_first_and_ends_when_nobody_asks_any_more() {
     let group: Option<Box<[u8]>> = Some((*b"/a").into());
     let asked = Subject::Holder(700);
     ask.send(Question { asked, group }).unwrap();
-    let told: Vec<Answer> = answers.iter().take(3).collect();
-    assert!(matches!(&told[0], Answer::Group(_, Some(path)) if **path == *b"/"));
-    assert!(matches!(&told[1], Answer::Group(_, Some(path)) if **path == *b"/a"));
-    assert_eq!(holder(&told[2..]), [(700, Some(30))]);
+    let found: Vec<Answer> = answers.iter().take(3).collect();
+    assert!(matches!(&found[0], Answer::Group(_, Some(path)) if **path == *b"/"));
+    assert!(matches!(&found[1], Answer::Group(_, Some(path)) if **path == *b"/a"));
+    assert_eq!(holder(&found[2..]), [(700, Some(30))]);
     drop(ask);
     thread.join().unwrap();
 }
