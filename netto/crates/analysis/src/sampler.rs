@@ -301,10 +301,10 @@ mod tests {
             ..cheap
         };
         let refusal = choose(RequestedSampler::Tick, &without).unwrap_err();
-        let told = refusal.to_string();
+        let message = refusal.to_string();
         assert!(
-            told.contains("nohz_full") && told.contains("--sampler auto"),
-            "{told}"
+            message.contains("nohz_full") && message.contains("--sampler auto"),
+            "{message}"
         );
         assert_eq!(asked(RequestedSampler::Perf, &without), Ok(Sampler::Perf));
     }

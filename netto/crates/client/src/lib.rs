@@ -222,7 +222,7 @@ impl Daemon {
             | ureq::Error::Tls(_)
             | ureq::Error::Rustls(_) => anyhow::Error::new(error).context(self.unreachable()),
             ureq::Error::Timeout(_) => anyhow::Error::new(error).context(broken()),
-            ureq::Error::Other(gone) => anyhow!("{gone}"),
+            ureq::Error::Other(error) => anyhow!("{error}"),
             error => anyhow::Error::new(error).context(self.stranger()),
         }
     }

@@ -113,7 +113,7 @@ impl<T: Transport> Transport for Watched<T> {
             match self.stream.await_input(beat) {
                 Err(Error::Timeout(Timeout::PerRead)) => {
                     let there = self.daemon.must_be_there(begun);
-                    there.map_err(|gone| Error::Other(gone.into()))?;
+                    there.map_err(|error| Error::Other(error.into()))?;
                 }
                 done => return done,
             }

@@ -77,7 +77,7 @@ pub(super) fn explained(error: io::Error) -> anyhow::Error {
 /// Explains an error for people.
 fn wording(error: &rustls::Error) -> String {
     use CertificateError as Certificate;
-    let told = match error {
+    let words = match error {
         rustls::Error::InvalidMessage(_) => "it does not speak TLS; try http://",
         rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
             "this host does not trust its certificate; name a file with it, or with its issuer's \
@@ -101,7 +101,7 @@ fn wording(error: &rustls::Error) -> String {
         }
         other => return format!("TLS fails: {other}"),
     };
-    told.to_owned()
+    words.to_owned()
 }
 
 /// The trusted certificates.
@@ -163,8 +163,8 @@ mod tests {
             (CertificateError::Expired, "clock"),
             (CertificateError::BadSignature, "TLS fails"),
         ] {
-            let told = wording(&rustls::Error::InvalidCertificate(cause));
-            assert!(told.contains(word), "{told}");
+            let words = wording(&rustls::Error::InvalidCertificate(cause));
+            assert!(words.contains(word), "{words}");
         }
     }
 }

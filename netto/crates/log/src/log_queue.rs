@@ -107,9 +107,9 @@ impl Queue {
     }
 
     fn drop_oldest(&mut self) {
-        if let Some(gone) = self.pop() {
-            let one = Missing::one(gone.sequence, gone.time_unix_ns);
-            let missing = Missing::join(gone.missing, Some(one));
+        if let Some(oldest) = self.pop() {
+            let one = Missing::one(oldest.sequence, oldest.time_unix_ns);
+            let missing = Missing::join(oldest.missing, Some(one));
             let next = match self.entries.front_mut() {
                 Some((_, next)) => &mut next.missing,
                 None => &mut self.missing,

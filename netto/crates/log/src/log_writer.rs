@@ -240,7 +240,7 @@ impl Writer {
             let is_told = self
                 .told
                 .as_ref()
-                .is_some_and(|told| Arc::ptr_eq(told, &self.hello));
+                .is_some_and(|sent| Arc::ptr_eq(sent, &self.hello));
             let with_hello;
             let bytes = if is_told {
                 blocks
@@ -378,7 +378,7 @@ mod tests {
         assert!(failures.try_first().is_none());
         let mut file = log::file_header();
         file.extend(store.bytes.lock().unwrap().iter());
-        let told: Vec<String> = LogReader::new(file.as_slice())
+        let texts: Vec<String> = LogReader::new(file.as_slice())
             .unwrap()
             .map(|message| match message.unwrap() {
                 ServerMessage::Bye(text) => text.trim().to_owned(),
@@ -393,7 +393,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            texts,
             ["hello", "4 from 1 to 4: no room", "5", "6", "the end"]
         );
     }

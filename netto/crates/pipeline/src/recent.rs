@@ -102,11 +102,11 @@ impl Recent {
     }
 
     fn drop_oldest(&mut self) {
-        if let Some(gone) = self.entries.pop_front() {
-            self.bytes -= gone.snapshot.len() + ENTRY_BYTES;
+        if let Some(oldest) = self.entries.pop_front() {
+            self.bytes -= oldest.snapshot.len() + ENTRY_BYTES;
             let next = self.entries.front().map(|next| &next.hello);
-            if next.is_some_and(|next| next.as_ptr() != gone.hello.as_ptr()) {
-                self.bytes -= gone.hello.len();
+            if next.is_some_and(|next| next.as_ptr() != oldest.hello.as_ptr()) {
+                self.bytes -= oldest.hello.len();
             }
         }
     }

@@ -95,8 +95,8 @@ mod tests {
             },
         );
         // The work has begun when the timeout expires.
-        let gone = tokio::time::timeout(Duration::from_millis(20), first).await;
-        assert!(gone.is_err());
+        let timeout = tokio::time::timeout(Duration::from_millis(20), first).await;
+        assert!(timeout.is_err());
         drop(begin);
         assert_eq!(rendered.get(|()| true, || ((), 2)).await.ok(), Some(1));
     }

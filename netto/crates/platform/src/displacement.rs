@@ -121,16 +121,16 @@ mod tests {
     #[test]
     fn who_fights_for_a_place_does_so_seldom_and_says_so_twice() {
         let mut displacement = Displacement::default();
-        let (mut told, mut attached) = (Vec::new(), Vec::new());
+        let (mut news, mut attached) = (Vec::new(), Vec::new());
         // Somebody takes them away within each second.
         for second in 1..=3_600 {
             let now_ns = second * SECOND;
             if displacement.may_attach(now_ns) {
                 attached.push(second);
-                told.extend(displacement.learn(false, now_ns));
+                news.extend(displacement.learn(false, now_ns));
             }
         }
-        assert_eq!(told, [News::Displaced, News::Repeatedly]);
+        assert_eq!(news, [News::Displaced, News::Repeatedly]);
         assert_eq!(attached[..8], [1, 2, 3, 5, 9, 17, 33, 65]);
         let most = attached.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert_eq!(most, Some(60));

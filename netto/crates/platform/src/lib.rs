@@ -253,13 +253,13 @@ impl Platform {
         let stat_file = roots.proc_stat()?;
         // A requested method is kept whatever its cost, and so are components that only probes can
         // measure.
-        let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
+        let may_detach = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             AnalyzerCost::new(settings.user_period, settings.most_read_periods),
             rates,
             &plan,
-            may_go,
+            may_detach,
             &roots,
             &readers,
         );
@@ -364,8 +364,9 @@ impl Platform {
         let cpus = self
             .cpus
             .follow(&self.roots, &self.stat, &mut self.readers, warns)?;
-        let told = self.cpus.notes().to_vec();
-        self.notes.set("cpus", told, &mut self.knowledge.info.notes);
+        let notes = self.cpus.notes().to_vec();
+        self.notes
+            .set("cpus", notes, &mut self.knowledge.info.notes);
         Ok(cpus)
     }
 

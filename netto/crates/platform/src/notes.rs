@@ -15,16 +15,16 @@ impl Notes {
     pub(super) fn set(
         &mut self,
         topic: &'static str,
-        told: Vec<String>,
+        texts: Vec<String>,
         shown: &mut Vec<String>,
     ) -> bool {
         let before = self.by_topic.entry(topic).or_default();
-        if *before == told {
+        if *before == texts {
             return false;
         }
         shown.retain(|note| !before.contains(note));
-        shown.extend_from_slice(&told);
-        *before = told;
+        shown.extend_from_slice(&texts);
+        *before = texts;
         self.has_news = true;
         true
     }
@@ -38,11 +38,11 @@ mod tests {
     fn a_topic_is_told_once_and_taken_back_without_the_others() {
         let mut notes = Notes::default();
         let mut shown = vec!["from the start".to_owned()];
-        let told = |text: &str| vec![text.to_owned()];
-        assert!(notes.set("cpus", told("one is blind"), &mut shown));
-        assert!(notes.set("probes", told("much was missed"), &mut shown));
+        let texts = |text: &str| vec![text.to_owned()];
+        assert!(notes.set("cpus", texts("one is blind"), &mut shown));
+        assert!(notes.set("probes", texts("much was missed"), &mut shown));
         assert!(std::mem::take(&mut notes.has_news));
-        assert!(!notes.set("cpus", told("one is blind"), &mut shown) && !notes.has_news);
+        assert!(!notes.set("cpus", texts("one is blind"), &mut shown) && !notes.has_news);
         assert!(notes.set("cpus", vec![], &mut shown) && notes.has_news);
         assert_eq!(shown, ["from the start", "much was missed"]);
     }

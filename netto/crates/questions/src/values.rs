@@ -160,12 +160,12 @@ mod tests {
     fn a_number_outside_of_its_range_or_type_is_told_the_range() {
         let read = in_range(1..=100_u8, "Hz");
         assert_eq!(read("100").unwrap(), 100);
-        for (text, told) in [
+        for (text, message) in [
             ("0", "must be 1 to 100 Hz, not 0"),
             ("007000", "must be 1 to 100 Hz, not 007000"),
             ("x", "invalid digit found in string"),
         ] {
-            assert_eq!(read(text).unwrap_err().to_string(), told);
+            assert_eq!(read(text).unwrap_err().to_string(), message);
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn an_address_with_a_port_is_told_where_the_port_goes() {
-        for (text, told) in [
+        for (text, message) in [
             (
                 "[::1]:999",
                 "takes an address only: write --address ::1 --port 999",
@@ -211,7 +211,7 @@ mod tests {
                 "takes an IP address such as 127.0.0.1 or ::, or unix:PATH, not \"localhost\"",
             ),
         ] {
-            assert_eq!(listen_address(text).unwrap_err().to_string(), told);
+            assert_eq!(listen_address(text).unwrap_err().to_string(), message);
         }
     }
 }

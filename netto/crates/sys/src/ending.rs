@@ -112,8 +112,8 @@ pub fn pass_on() {
     let Some((streams, Manner::AtOnce | Manner::Restoring)) = WATCHED.get() else {
         return;
     };
-    if let Some(gone) = streams.look(Duration::ZERO) {
-        note(gone);
+    if let Some(cause) = streams.look(Duration::ZERO) {
+        note(cause);
     }
     if let Some(cause) = cause(false) {
         end_by(cause);
@@ -139,8 +139,8 @@ pub fn watch(manner: Manner, has_reader: bool) -> anyhow::Result<()> {
     let body = move || {
         privileges::confine_to(Duty::Send);
         while !ASKED.load(Ordering::Acquire) {
-            if let Some(gone) = streams.look(LOOK) {
-                note(gone);
+            if let Some(cause) = streams.look(LOOK) {
+                note(cause);
             }
         }
         if manner != Manner::AtOnce {
@@ -207,8 +207,8 @@ impl Streams {
             // Signals are still looked at.
             Err(_) => std::thread::sleep(patience),
         }
-        let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
-        let is_gone = |fd: &PollFd| fd.revents().is_some_and(|found| found.intersects(gone));
+        let hung_up = PollFlags::POLLHUP | PollFlags::POLLERR;
+        let is_gone = |fd: &PollFd| fd.revents().is_some_and(|found| found.intersects(hung_up));
         let mut found = fds.iter().zip(causes).filter(|(fd, _)| is_gone(fd));
         found.next().map(|(_, cause)| cause)
     }

@@ -67,7 +67,7 @@ fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
         .count(PERIOD.as_nanos() as u64)
         .context("cannot start a sampling event")?;
     let begin = monotonic_ns();
-    let (mut before, mut ran_ns, mut met) = (begin, 0, 0);
+    let (mut before, mut ran_ns, mut turns) = (begin, 0, 0);
     while ran_ns < MEASURED.as_nanos() as u64 && before - begin < LONGEST.as_nanos() as u64 {
         let now = monotonic_ns();
         let gap_ns = now - before;
@@ -77,18 +77,18 @@ fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
         }
         ran_ns += gap_ns;
         if undisturbed.is_interrupt(gap_ns)
-            && let Some(gap) = gaps.get_mut(met)
+            && let Some(gap) = gaps.get_mut(turns)
         {
             *gap = gap_ns as u32;
-            met += 1;
+            turns += 1;
         }
     }
     drop(event);
     let expected = ran_ns / PERIOD.as_nanos() as u64;
     let interrupt_ns = undisturbed
-        .interrupt_ns(&mut gaps[..met], expected)
+        .interrupt_ns(&mut gaps[..turns], expected)
         .with_context(|| {
-            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were observed")
+            format!("of {expected} interrupts of a clock on CPU {cpu}, {turns} were observed")
         })?;
     Ok(TimerCost { interrupt_ns })
 }

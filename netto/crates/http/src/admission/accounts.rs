@@ -196,8 +196,8 @@ impl Pool {
             // All that its connection holds ends with it.
             let loser = claims[at].holding.connection.clone();
             let is_other = |claim: &Claim<'_>| !Rc::ptr_eq(&claim.holding.connection, &loser);
-            let gone = claims.iter().filter(|claim| !is_other(claim));
-            ended.extend(gone.map(|claim| claim.number));
+            let of_loser = claims.iter().filter(|claim| !is_other(claim));
+            ended.extend(of_loser.map(|claim| claim.number));
             claims.retain(is_other);
         }
     }

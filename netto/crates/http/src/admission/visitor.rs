@@ -287,7 +287,7 @@ impl Visitor {
             }
         }
         self.connection.enter(Phase::Working);
-        let (tell, told) = oneshot::channel();
+        let (tell, outcome) = oneshot::channel();
         actix_web::rt::spawn(async move {
             let done = web::block(move || {
                 let begun_ns = thread_cpu_ns();
@@ -304,7 +304,7 @@ impl Visitor {
                 let _ = tell.send(result);
             }
         });
-        told.await.ok()
+        outcome.await.ok()
     }
 }
 

@@ -369,9 +369,9 @@ impl Series {
 
     /// Passes on the description of the following intervals, if it has changed.
     fn tell(&mut self, info: Arc<Info>) {
-        let is_told = self.told.as_ref().is_some_and(|told| {
+        let is_told = self.told.as_ref().is_some_and(|known| {
             // Compared by value only at the first interval of a file.
-            Arc::ptr_eq(told, &info) || **told == *info
+            Arc::ptr_eq(known, &info) || **known == *info
         });
         if !is_told {
             self.ready.push_back(SeriesItem::Described(info.clone()));

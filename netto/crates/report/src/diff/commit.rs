@@ -126,18 +126,18 @@ fn figure(value: f64) -> String {
 
 fn row(what: &str, [a, b]: [f64; 2], change: &Difference) -> String {
     let ratio = |value: f64| (a > 0.0).then_some(value / a);
-    let told = match (a, b) {
+    let relative_change = match (a, b) {
         (0.0, 0.0) => "none".to_owned(),
         _ => relative(ratio(change.value)),
     };
-    let told = told.trim_end_matches(" %");
+    let relative_change = relative_change.trim_end_matches(" %");
     let percent = |value: f64| ratio(value).map(|ratio| format!("{:+.1}", ratio * 100.0));
-    let interval = change.interval.filter(|_| told != "new");
+    let interval = change.interval.filter(|_| relative_change != "new");
     let interval = interval
         .and_then(|(low, high)| Some(format!(" ({} .. {})", percent(low)?, percent(high)?)));
     let what: String = what.chars().take(NAMES - 1).collect();
     format!(
-        "{what:NAMES$}{:>FIGURES$}{:>FIGURES$}  {told}{}",
+        "{what:NAMES$}{:>FIGURES$}{:>FIGURES$}  {relative_change}{}",
         figure(a),
         figure(b),
         interval.unwrap_or_default()
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_was_nothing_and_is_nothing_has_no_change_and_what_came_is_new() {
-        let told = |a, b| {
+        let shown = |a, b| {
             let change = Difference {
                 value: b - a,
                 interval: None,
@@ -169,8 +169,8 @@ mod tests {
             let row = row("x", [a, b], &change);
             row.split_whitespace().last().map(str::to_owned)
         };
-        assert_eq!(told(0.0, 0.0).as_deref(), Some("none"));
-        assert_eq!(told(0.0, 1.0).as_deref(), Some("new"));
-        assert_eq!(told(1.0, 1.5).as_deref(), Some("+50.0"));
+        assert_eq!(shown(0.0, 0.0).as_deref(), Some("none"));
+        assert_eq!(shown(0.0, 1.0).as_deref(), Some("new"));
+        assert_eq!(shown(1.0, 1.5).as_deref(), Some("+50.0"));
     }
 }

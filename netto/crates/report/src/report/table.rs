@@ -310,9 +310,9 @@ impl Page<'_> {
         }
         self.line(&format!("{:18}{lost}", "Lost samples"));
         let gaps = &self.summary.gaps;
-        let mut told = Vec::new();
+        let mut parts = Vec::new();
         if gaps.restarts > 0 {
-            told.push(counted(
+            parts.push(counted(
                 gaps.restarts,
                 "restart of netto",
                 "restarts of netto",
@@ -328,13 +328,13 @@ impl Page<'_> {
                     format!(", the first from {begin} to {end}")
                 });
             let all = length(gaps.uncovered_ns);
-            told.push(format!(
+            parts.push(format!(
                 "{holes} without an interval, {all} together{first}"
             ));
         }
         if let Some(first) = gaps.listed_unwritten.first() {
             let snapshots = counted(gaps.unwritten_snapshots, "snapshot", "snapshots");
-            told.push(format!(
+            parts.push(format!(
                 "{snapshots} could not be written: {}",
                 plain(&first.reason)
             ));
@@ -342,13 +342,13 @@ impl Page<'_> {
         if self.summary.covered.implausible_intervals > 0 {
             let left_out = self.summary.covered.implausible_intervals;
             let intervals = counted(left_out, "interval", "intervals");
-            told.push(format!("{intervals} with impossible values, left out"));
+            parts.push(format!("{intervals} with impossible values, left out"));
         }
-        told.extend(troubles(findings));
-        if told.is_empty() {
-            told.push("none".to_owned());
+        parts.extend(troubles(findings));
+        if parts.is_empty() {
+            parts.push("none".to_owned());
         }
-        for (index, text) in told.iter().enumerate() {
+        for (index, text) in parts.iter().enumerate() {
             let name = if index == 0 { "Gaps" } else { "" };
             self.line(&format!("{name:18}{text}"));
         }
@@ -425,23 +425,23 @@ fn interval(component: &ComponentSummary, measured: &Measured) -> String {
 }
 
 fn own_cost(own_summary: &OwnSummary) -> String {
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if let (Some(ratio), Some(worth)) = (own_summary.taken_ratio, own_summary.taken_cpus) {
-        told.push(format!(
+        parts.push(format!(
             "{} of the CPUs' time ({} CPUs)",
             percent(ratio),
             cpus(worth)
         ));
     }
     if let Some((ratio, cpu)) = own_summary.costliest {
-        told.push(format!("at most {} of a CPU ({cpu})", percent(ratio)));
+        parts.push(format!("at most {} of a CPU ({cpu})", percent(ratio)));
     }
     if let Some(bytes) = own_summary.max_resident_bytes {
-        told.push(format!("{:.1} MB resident", bytes as f64 / 1e6));
+        parts.push(format!("{:.1} MB resident", bytes as f64 / 1e6));
     }
-    if told.is_empty() {
+    if parts.is_empty() {
         "not known".to_owned()
     } else {
-        told.join(" · ")
+        parts.join(" · ")
     }
 }

@@ -497,12 +497,13 @@ impl Worker {
 
     /// Ends the windows of a group that is removed.
     fn drop_windows(&mut self, group: Group) {
-        let (gone, left): (Vec<Window>, _) = std::mem::take(&mut self.windows)
+        let (ended, left): (Vec<Window>, _) = std::mem::take(&mut self.windows)
             .into_iter()
             .partition(|window| window.group == group);
         self.windows = left;
         if let Some(samplers) = &mut self.window_samplers {
-            gone.iter()
+            ended
+                .iter()
                 .filter(|window| window.from_ns.is_some())
                 .for_each(|window| samplers.stop(&window.sampling.cpus));
         }

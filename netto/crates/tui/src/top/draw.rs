@@ -129,7 +129,7 @@ fn heading(screen: &Screen, (width, height): (u16, u16)) -> Vec<Text<'static>> {
             }
         }
         texts.push(network(headline, width));
-        texts.push(own(headline, screen, width));
+        texts.push(own_line(headline, screen, width));
     }
     texts
 }
@@ -167,7 +167,7 @@ fn network(headline: &Headline, width: u16) -> Text<'static> {
     Text::from(spans)
 }
 
-fn own(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
+fn own_line(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
     let mut spans = Vec::new();
     let mut say = |text: String, style: Style| {
         let dot = if spans.is_empty() { " " } else { " · " };

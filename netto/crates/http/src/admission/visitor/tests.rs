@@ -146,10 +146,10 @@ async fn who_waits_for_a_turn_is_not_working_and_work_goes_on_without_its_client
     let all = accounts(9, 9, 9);
     let slots = [1, 2].map(|number| all.admit(host(number)).unwrap());
     let [one, other] = slots.each_ref().map(Slot::visitor);
-    let (go, may_go) = std::sync::mpsc::channel();
-    let (tell, mut told) = oneshot::channel();
+    let (go, permission) = std::sync::mpsc::channel();
+    let (tell, mut started) = oneshot::channel();
     let work = move || {
-        let _ = may_go.recv();
+        let _ = permission.recv();
         let _ = tell.send(());
     };
     let mut first = Box::pin(one.in_turn(Work::Question, work, |()| true));
@@ -165,7 +165,7 @@ async fn who_waits_for_a_turn_is_not_working_and_work_goes_on_without_its_client
     );
     go.send(()).unwrap();
     assert_eq!(second.await, Some(7));
-    assert!(told.try_recv().is_ok());
+    assert!(started.try_recv().is_ok());
     let failed = one
         .in_turn(Work::Password, || panic!("no paper"), |()| true)
         .await;

@@ -155,8 +155,8 @@ fn a_cpu_has_shares_as_exact_as_the_ring_keeps_them() {
     let (unit, shares) = &table.series[0].values;
     assert_eq!((*unit, shares.len()), ("share_ratio", 60));
     for (sequence, share) in (1..).zip(shares) {
-        let off = share.unwrap() - f64::from(sequence) / 100.0;
-        assert!(off.abs() < 0.016, "{sequence}: {off}");
+        let error = share.unwrap() - f64::from(sequence) / 100.0;
+        assert!(error.abs() < 0.016, "{sequence}: {error}");
     }
 }
 
