@@ -377,11 +377,11 @@ fn put_runs(bytes: &mut Vec<u8>, row: &[u64]) {
 
 /// Length of the output of [`put_runs`], bytes.
 fn runs_bytes(row: &[u64]) -> usize {
-    let of = |value: u64| (70 - (value | 1).leading_zeros() as usize) / 7;
+    let varint_bytes = |value: u64| (70 - (value | 1).leading_zeros() as usize) / 7;
     let runs = row.chunk_by(|a, b| (*a == 0) == (*b == 0));
     runs.map(|run| match run[0] {
-        0 => 1 + of(run.len() as u64 - 1),
-        _ => run.iter().map(|&value| of(value)).sum(),
+        0 => 1 + varint_bytes(run.len() as u64 - 1),
+        _ => run.iter().map(|&value| varint_bytes(value)).sum(),
     })
     .sum()
 }

@@ -90,10 +90,10 @@ impl<'a> Figures<'a> {
     pub(super) fn idle(&self) -> Option<Vec<f64>> {
         let modes = &self.sum.sections.modes.as_ref()?.cpus;
         let share = |idle: u64, all: u64| idle as f64 / all.max(1) as f64;
-        let of = modes
+        let ratios = modes
             .iter()
             .map(|cpu| share(cpu.idle_ns.saturating_add(cpu.iowait_ns), cpu.total_ns()));
-        (modes.len() == self.sum.cpus.len()).then(|| of.collect())
+        (modes.len() == self.sum.cpus.len()).then(|| ratios.collect())
     }
 
     /// The mean idle share of all CPUs but that of this column.

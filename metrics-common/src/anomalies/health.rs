@@ -163,10 +163,10 @@ mod tests {
             ],
             ..Health::default()
         });
-        let of = Figures::of(&snapshot);
-        assert_eq!(of.device_time(|device| device.reads), 40e6);
-        assert!(of.device_time(|device| device.writes).is_nan());
-        assert_eq!(of.disk_errors(), 12.0);
+        let figures = Figures::of(&snapshot);
+        assert_eq!(figures.device_time(|device| device.reads), 40e6);
+        assert!(figures.device_time(|device| device.writes).is_nan());
+        assert_eq!(figures.disk_errors(), 12.0);
         let words = slowest(&snapshot, |device| device.reads);
         assert_eq!(words.as_deref(), Some("40.0 ms at sdb (ssd)"));
         let none = calm();
@@ -214,8 +214,11 @@ mod tests {
             }],
             ..Health::default()
         });
-        let of = Figures::of(&snapshot);
-        assert_eq!((of.qdisc_drops(), of.stall("memory")), (7.0, 0.25));
-        assert!(of.stall("io").is_nan() && of.round_trip().is_nan());
+        let figures = Figures::of(&snapshot);
+        assert_eq!(
+            (figures.qdisc_drops(), figures.stall("memory")),
+            (7.0, 0.25)
+        );
+        assert!(figures.stall("io").is_nan() && figures.round_trip().is_nan());
     }
 }

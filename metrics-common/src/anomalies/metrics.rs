@@ -470,10 +470,13 @@ impl Figures<'_> {
             .traffic()
             .and_then(|traffic| traffic.interfaces.as_ref());
         let wire = known.map(|interfaces| interfaces.wire());
-        let of = |bytes: fn(&crate::sections::InterfaceCounts) -> u64| {
+        let rate_of = |bytes: fn(&crate::sections::InterfaceCounts) -> u64| {
             self.rate(wire.as_ref().map(bytes))
         };
-        (of(|counts| counts.rx_bytes), of(|counts| counts.tx_bytes))
+        (
+            rate_of(|counts| counts.rx_bytes),
+            rate_of(|counts| counts.tx_bytes),
+        )
     }
 
     /// Packets dropped by second at places of this kind.
@@ -504,13 +507,13 @@ impl Figures<'_> {
         let Some(latency) = &self.sum().sections.latency else {
             return f64::NAN;
         };
-        let of = |point: &Point| {
+        let p99_of = |point: &Point| {
             let latencies = latency.of(*point)?.histogram();
             let is_enough = latencies.count() >= LEAST_PACKETS;
             let p99 = latencies.percentile(0.99).filter(|_| is_enough)?;
             Some(p99.ns as f64)
         };
-        points.iter().filter_map(of).fold(f64::NAN, f64::max)
+        points.iter().filter_map(p99_of).fold(f64::NAN, f64::max)
     }
 
     fn slowest_softirq_ns(&self) -> f64 {
@@ -528,8 +531,11 @@ impl Figures<'_> {
             row.iter()
                 .fold(0, |sum: u64, count| sum.saturating_add(*count))
         };
-        let of = |row: fn(&crate::Cost) -> &[u64]| self.rate(cost.map(|cost| sum(row(cost))));
-        (of(|cost| &cost.stacks_taken), of(|cost| &cost.stacks_lost))
+        let rate_of = |row: fn(&crate::Cost) -> &[u64]| self.rate(cost.map(|cost| sum(row(cost))));
+        (
+            rate_of(|cost| &cost.stacks_taken),
+            rate_of(|cost| &cost.stacks_lost),
+        )
     }
 
     /// The largest stall of a control group by interrupts, of the time.

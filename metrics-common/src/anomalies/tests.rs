@@ -427,13 +427,15 @@ fn the_page_on_anomalies_has_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/ANOMALIES.md");
     let page = std::fs::read_to_string(path).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `"));
-    let of = |role| {
+    let rows_with = |role| {
         METRICS
             .iter()
             .filter(move |metric| metric.role == role)
             .map(Metric::row)
     };
-    let expected: Vec<_> = of(Role::Trouble).chain(of(Role::Context)).collect();
+    let expected: Vec<_> = rows_with(Role::Trouble)
+        .chain(rows_with(Role::Context))
+        .collect();
     let rows: Vec<_> = rows.collect();
     assert_eq!(rows, expected, "the table is:\n{}", expected.join("\n"));
 }

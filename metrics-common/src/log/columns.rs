@@ -280,11 +280,11 @@ impl Counts {
     /// Size in an ideal code, bits.
     fn bits(&self) -> f64 {
         let sum: u32 = self.counts.iter().sum();
-        let of = |&count: &u32| match count {
+        let bits_of = |&count: &u32| match count {
             0 => 0.0,
             _ => f64::from(count) * (f64::from(sum) / f64::from(count)).log2(),
         };
-        self.counts.iter().map(of).sum::<f64>() + self.bits_of_large as f64
+        self.counts.iter().map(bits_of).sum::<f64>() + self.bits_of_large as f64
     }
 }
 
@@ -632,9 +632,9 @@ pub(super) fn decode<'a>(
                 runs.push(Run::of(TableShape::take(&mut reader)?));
             }
             let run = runs.len().checked_sub(1).ok_or(Damaged)?;
-            let of = &mut runs[run];
-            spend(of.shape.work())?;
-            let table = of.targets.len();
+            let current = &mut runs[run];
+            spend(current.shape.work())?;
+            let table = current.targets.len();
             places.push(TablePosition {
                 offset,
                 index,
@@ -642,7 +642,7 @@ pub(super) fn decode<'a>(
                 table,
                 is_added: false,
             });
-            of.targets.push(table);
+            current.targets.push(table);
         }
         let bytes = reader.bytes(length)?.into();
         let mut message = Skeleton {

@@ -87,15 +87,15 @@ mod tests {
                         continue;
                     };
                     for cpu in 0..CPUS {
-                        let of = |snapshot: &Snapshot| {
+                        let unattributed = |snapshot: &Snapshot| {
                             let ns = |row: usize| Some(snapshot.cost().cpu_ns(row)?[cpu] as i64);
                             let parts: i64 = children(row).iter().filter_map(|&part| ns(part)).sum();
                             ns(row).unwrap() - parts
                         };
-                        prop_assert!(of(&kept) >= 0, "{row}: parts are more than their whole");
+                        prop_assert!(unattributed(&kept) >= 0, "{row}: parts are more than their whole");
                         prop_assert_eq!(cells[cpu] % TIME_UNIT_NS, 0);
-                        error[cpu] += of(&exact) - of(&kept);
-                        largest = largest.max(of(&exact) as u64);
+                        error[cpu] += unattributed(&exact) - unattributed(&kept);
+                        largest = largest.max(unattributed(&exact) as u64);
                     }
                 }
             }

@@ -410,11 +410,11 @@ impl Section for Cost {
 /// A series for each component, and a grid of CPUs with a layer for each.
 impl Recorded for Cost {
     fn series(info: &Info) -> Vec<Quantity> {
-        let of = |name| Quantity {
+        let quantity = |name| Quantity {
             name,
             unit: Unit::Cpus,
         };
-        Self::layers(info).into_iter().map(of).collect()
+        Self::layers(info).into_iter().map(quantity).collect()
     }
 
     fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {

@@ -513,10 +513,10 @@ mod tests {
         let names = |flows: &Flows| {
             [1, 2, 3].map(|host| flows.name_of(end(host, 1).address).map(str::to_owned))
         };
-        let of = |name: &str| Some(name.to_owned());
-        assert_eq!(names(&sum), [of("one"), of("new"), of("three")]);
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(names(&sum), [named("one"), named("new"), named("three")]);
         sum.keep(1, FlowSort::Bytes);
-        assert_eq!(names(&sum), [of("one"), of("new"), None]);
+        assert_eq!(names(&sum), [named("one"), named("new"), None]);
     }
 
     #[test]

@@ -411,7 +411,7 @@ mod tests {
             sum.add(&later, &Columns::folded());
         }
         assert_eq!(sum.groups.len(), MOST_READING_GROUPS);
-        let of = |path: Option<&str>| {
+        let counts_of = |path: Option<&str>| {
             let found = sum
                 .groups
                 .iter()
@@ -419,10 +419,14 @@ mod tests {
             found.map(|group| (group.lookups, group.requests))
         };
         assert_eq!(
-            (of(Some("/0")), of(Some("/1"))),
+            (counts_of(Some("/0")), counts_of(Some("/1"))),
             (Some((10, 1)), Some((20, 2)))
         );
-        assert_eq!(of(None), Some((5 + 5 + 10, 3)), "the newest has no place");
+        assert_eq!(
+            counts_of(None),
+            Some((5 + 5 + 10, 3)),
+            "the newest has no place"
+        );
         let lookups: u64 = sum.groups.iter().map(|group| group.lookups).sum();
         assert_eq!(lookups, 2 * (31 * 10 + 5));
     }

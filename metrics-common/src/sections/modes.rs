@@ -149,11 +149,11 @@ impl Section for Modes {
 /// A series for each of [`CpuModes::NAMES`], of the whole host.
 impl Recorded for Modes {
     fn series(_: &Info) -> Vec<Quantity> {
-        let of = |name: &str| Quantity {
+        let quantity = |name: &str| Quantity {
             name: name.to_owned(),
             unit: Unit::Cpus,
         };
-        CpuModes::NAMES.map(of).to_vec()
+        CpuModes::NAMES.map(quantity).to_vec()
     }
 
     fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {

@@ -173,17 +173,17 @@ impl Section for Traffic {
 /// by sockets, per second.
 impl Recorded for Traffic {
     fn series(_: &Info) -> Vec<Quantity> {
-        let of = |name: &str, unit| Quantity {
+        let quantity = |name: &str, unit| Quantity {
             name: name.to_owned(),
             unit,
         };
         vec![
-            of("packets", Unit::PerSecond),
-            of("wire_rx", Unit::BytesPerSecond),
-            of("wire_tx", Unit::BytesPerSecond),
-            of("messages_sent", Unit::PerSecond),
-            of("messages_received", Unit::PerSecond),
-            of("socket_bytes", Unit::BytesPerSecond),
+            quantity("packets", Unit::PerSecond),
+            quantity("wire_rx", Unit::BytesPerSecond),
+            quantity("wire_tx", Unit::BytesPerSecond),
+            quantity("messages_sent", Unit::PerSecond),
+            quantity("messages_received", Unit::PerSecond),
+            quantity("socket_bytes", Unit::BytesPerSecond),
         ]
     }
 

@@ -98,11 +98,11 @@ impl Courses {
         self.is_measured = true;
         let network = network(info).and_then(|row| snapshot.total_ns(row));
         let cost = network.map(|ns| super::ratio(ns, snapshot.interval_ns));
-        let of = |point: Point| {
+        let percentile_ns = |point: Point| {
             let histogram = latency.of(point)?.histogram();
             histogram.percentile(PERCENTILE).map(|found| found.ns)
         };
-        self.push(cost, POINTS.map(of));
+        self.push(cost, POINTS.map(percentile_ns));
     }
 
     fn push(&mut self, cost: Option<f64>, latency: [Option<u64>; POINTS.len()]) {

@@ -112,17 +112,17 @@ mod tests {
             ns: 100_000_000,
             sample_ns_ms: Some(100_000_000),
         };
-        let of = |evidence: Evidence, ns: u64| evidence.margin_ns(ns, Some(ns));
-        let margin = |ms: u64| of(evidence, ms * 1_000_000).unwrap() as f64 / 1e6;
+        let margin_ns = |evidence: Evidence, ns: u64| evidence.margin_ns(ns, Some(ns));
+        let margin = |ms: u64| margin_ns(evidence, ms * 1_000_000).unwrap() as f64 / 1e6;
         assert!((margin(50) - 10.0).abs() < 0.5, "{}", margin(50));
         assert!(margin(5) < margin(50) && margin(5) > 3.0, "{}", margin(5));
         // Four times as many: half as wide.
         let more = [evidence; 4].map(Some).into_iter();
         let more = more.reduce(Evidence::sum).flatten().unwrap();
-        let ratio = of(more, 2 * evidence.ns).unwrap() as f64
-            / of(evidence, evidence.ns / 2).unwrap() as f64;
+        let ratio = margin_ns(more, 2 * evidence.ns).unwrap() as f64
+            / margin_ns(evidence, evidence.ns / 2).unwrap() as f64;
         assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
-        assert_eq!(of(Evidence::default(), 0), None);
+        assert_eq!(margin_ns(Evidence::default(), 0), None);
         assert_eq!(evidence.margin_ns(1, None), None);
     }
 }

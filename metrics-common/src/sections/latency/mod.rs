@@ -72,10 +72,10 @@ impl PointLatency {
 
     /// The latencies on the CPU of one column.
     pub fn histogram_of(&self, column: usize) -> Histogram {
-        let of = |row: &[u64]| row.get(column).copied().unwrap_or(0);
-        let mut histogram = Histogram::of(&[], of(&self.sum_ns));
+        let cell = |row: &[u64]| row.get(column).copied().unwrap_or(0);
+        let mut histogram = Histogram::of(&[], cell(&self.sum_ns));
         for (bucket, row) in self.buckets.iter().enumerate() {
-            histogram.add(bucket, row.as_deref().map_or(0, of));
+            histogram.add(bucket, row.as_deref().map_or(0, cell));
         }
         histogram
     }

@@ -27,14 +27,14 @@ impl Recorded for Latency {
         if !is_measured(info) {
             return Vec::new();
         }
-        let of = |point: &Point| {
+        let quantities_of = |point: &Point| {
             let slug = point.slug();
             SERIES.map(|(_, name)| Quantity {
                 name: format!("{slug}/{name}"),
                 unit: Unit::Seconds,
             })
         };
-        Point::ALL.iter().flat_map(of).collect()
+        Point::ALL.iter().flat_map(quantities_of).collect()
     }
 
     fn value(&self, series: usize, _: u64) -> Option<f64> {
@@ -57,13 +57,13 @@ impl Recorded for Latency {
 
     fn rows<'a>(&'a self, _: &'a [u32]) -> &'a [u32] {
         let is_filled = |bucket: &usize| {
-            let of = |row: Option<&Option<Vec<u64>>>| {
+            let has_counts = |row: Option<&Option<Vec<u64>>>| {
                 let row = row.and_then(Option::as_ref);
                 row.is_some_and(|row| row.iter().any(|&count| count > 0))
             };
             self.points
                 .iter()
-                .any(|point| of(point.buckets.get(*bucket)))
+                .any(|point| has_counts(point.buckets.get(*bucket)))
         };
         let first = (0..BUCKETS).find(is_filled);
         let last = (0..BUCKETS).rev().find(is_filled);

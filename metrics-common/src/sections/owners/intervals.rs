@@ -163,8 +163,8 @@ impl Owners {
         let pair = |taken: &Interruption| {
             let places = [taken.cause, taken.payer].map(|place| place as usize);
             let are_known = places.into_iter().all(is_known);
-            let of = SampledFigure::Taken(taken.cause, taken.payer);
-            are_known.then(|| bounds(taken.ns, of))?
+            let figure = SampledFigure::Taken(taken.cause, taken.payer);
+            are_known.then(|| bounds(taken.ns, figure))?
         };
         Intervals {
             accounts: self.owners.iter().enumerate().map(account).collect(),
