@@ -55,8 +55,8 @@ mod tests {
         let mut traffic = calm().sections.traffic.unwrap();
         traffic.protocols[ProtocolCount::TcpSegmentsOut as usize] = Some(1_200);
         trouble(&mut traffic, 500_000_000);
-        let of = |count| traffic.protocol(count);
-        assert_eq!(of(ProtocolCount::TcpRetransmits), Some(100));
-        assert_eq!(of(ProtocolCount::TcpListenOverflows), Some(20));
+        let count_of = |count| traffic.protocol(count);
+        assert_eq!(count_of(ProtocolCount::TcpRetransmits), Some(100));
+        assert_eq!(count_of(ProtocolCount::TcpListenOverflows), Some(20));
     }
 }

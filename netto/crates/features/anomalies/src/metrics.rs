@@ -60,7 +60,7 @@ mod tests {
         let mut host = Host::new(1);
         let mut all: Vec<Snapshot> = (0..240).map(|_| host.next_interval()).collect();
         let page = |all: &[Snapshot]| page_of(METRICS, &info(), &all.iter().collect::<Vec<_>>());
-        let of = |count: u8, active: u8| {
+        let lines = |count: u8, active: u8| {
             let metric = "{metric=\"accept-queue-overflows\"}";
             [
                 format!("netto_anomalies_total{metric} {count}\n"),
@@ -72,12 +72,12 @@ mod tests {
             assert!(expected.iter().all(|line| page.contains(line)), "{page}");
             assert!(!page.contains("network-cpus"), "it is context: {page}");
         };
-        has(&all, of(0, 0));
+        has(&all, lines(0, 0));
         host.overflows = 10;
         all.extend((0..20).map(|_| host.next_interval()));
-        has(&all, of(1, 1));
+        has(&all, lines(1, 1));
         host.overflows = 0;
         all.extend((0..60).map(|_| host.next_interval()));
-        has(&all, of(1, 0));
+        has(&all, lines(1, 0));
     }
 }

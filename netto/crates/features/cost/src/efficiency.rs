@@ -43,7 +43,7 @@ impl EfficiencyView {
             )
         };
         let counted = |count| whole_work(snapshot)?.of(count);
-        let of = |method, sent: Option<u64>, received: Option<u64>| {
+        let of_method = |method, sent: Option<u64>, received: Option<u64>| {
             sent.or(received).map(|_| Messages {
                 method,
                 sent,
@@ -51,8 +51,8 @@ impl EfficiencyView {
             })
         };
         let sent = counted(WorkCount::MessagesSent);
-        let messages = of(TRACEPOINTS, sent, counted(WorkCount::MessagesReceived))
-            .or_else(|| of(TIMED_CALLS, calls("tx_syscall"), calls("rx_syscall")));
+        let messages = of_method(TRACEPOINTS, sent, counted(WorkCount::MessagesReceived))
+            .or_else(|| of_method(TIMED_CALLS, calls("tx_syscall"), calls("rx_syscall")));
         (snapshot.sections.traffic.is_some() || messages.is_some()).then(|| EfficiencyView {
             host: Efficiency::of(snapshot),
             cpus: columns

@@ -319,10 +319,10 @@ mod tests {
                 .collect();
             (shown, drops.other_packets, drops.cpus, runs)
         };
-        let of = |function: &str, packets| (function.to_owned(), packets);
+        let total = |function: &str, packets| (function.to_owned(), packets);
         assert_eq!(
             add(&[5, 7], 1, &[None, place("a")]),
-            (vec![of("a", 7)], 1, vec![13], 13)
+            (vec![total("a", 7)], 1, vec![13], 13)
         );
         assert_eq!(
             add(&[6, 7], 1, &[None, place("a")]),
@@ -332,7 +332,7 @@ mod tests {
         let named = [place("b"), place("a"), place("b")];
         assert_eq!(
             add(&[8, 9, 4], 1, &named),
-            (vec![of("b", 12), of("a", 2)], 0, vec![8], 8)
+            (vec![total("b", 12), total("a", 2)], 0, vec![8], 8)
         );
         assert_eq!(add(&[8, 9, 4], 1, &named), (vec![], 0, vec![0], 0));
     }

@@ -39,8 +39,9 @@ fn drops(traffic: &Traffic, seconds: f64) -> Drops {
     places.sort_by_key(|(_, _, count)| u64::MAX - count);
     let total: u64 = places.iter().map(|(_, _, count)| count).sum();
     // Drops are divided as packets are; the remainder goes to the first CPU.
-    let of = |count: &u64| (u128::from(total) * u128::from(*count) / u128::from(all.max(1))) as u64;
-    let mut cpus: Vec<u64> = packets.iter().map(of).collect();
+    let part =
+        |count: &u64| (u128::from(total) * u128::from(*count) / u128::from(all.max(1))) as u64;
+    let mut cpus: Vec<u64> = packets.iter().map(part).collect();
     let left = total.saturating_sub(cpus.iter().sum());
     if let Some(first) = cpus.first_mut() {
         *first += left;

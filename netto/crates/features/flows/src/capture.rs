@@ -213,11 +213,12 @@ mod tests {
 
     fn frames() -> Vec<Vec<u8>> {
         let udp = with_ports([5, 53], 8, &[0; 8]);
-        let of = |fragment, payload: &[u8]| ethernet(&[], IPV4, &ipv4(0, fragment, 17, payload));
+        let fragment_of =
+            |fragment, payload: &[u8]| ethernet(&[], IPV4, &ipv4(0, fragment, 17, payload));
         vec![
-            of(0, &udp),
-            of(0x2000, &udp),
-            of(2, &[0; 9]),
+            fragment_of(0, &udp),
+            fragment_of(0x2000, &udp),
+            fragment_of(2, &[0; 9]),
             ethernet(&[], 0x0806, &[0; 28]),
             vec![0; 13],
         ]

@@ -76,7 +76,7 @@ pub(crate) struct Charged {
 pub(crate) fn charge(drained: &mut Drained, times: &Times) -> Charged {
     let mut shares = Shares::new(drained, times);
     let sends_are_shown = times.shown.is_some() && times.sends_ns.is_some();
-    let mut of = |part: &mut Part| {
+    let mut charge_part = |part: &mut Part| {
         let time = shares.of(part);
         part.counts.cpu_ns = if is_received(part) {
             times.received.as_ref().map(|_| time.received_ns)
@@ -85,9 +85,9 @@ pub(crate) fn charge(drained: &mut Drained, times: &Times) -> Charged {
         };
         time
     };
-    let parts = drained.parts.iter_mut().map(&mut of).collect();
+    let parts = drained.parts.iter_mut().map(&mut charge_part).collect();
     for prefix in &mut drained.prefixes {
-        of(&mut prefix.part);
+        charge_part(&mut prefix.part);
     }
     Charged {
         parts,

@@ -225,8 +225,11 @@ fn prefixes(drained: &Drained, times: &Times, name_of: &impl Fn(u32) -> String) 
 /// Source and destination of a prefix.
 pub(crate) fn subnets(key: &Key) -> Option<[Subnet; 2]> {
     let [source, destination] = key.prefix_bits()?;
-    let of = |address, bits| Subnet { address, bits };
-    Some([of(key.source(), source), of(key.destination(), destination)])
+    let subnet = |address, bits| Subnet { address, bits };
+    Some([
+        subnet(key.source(), source),
+        subnet(key.destination(), destination),
+    ])
 }
 
 fn conversation(

@@ -19,9 +19,9 @@ pub(crate) fn generator() -> Generator {
             return;
         }
         let length_ns = interval.length_ns;
-        let of = |per_second: u64| per_second * length_ns / 1_000_000_000;
+        let in_interval = |per_second: u64| per_second * length_ns / 1_000_000_000;
         let requests = |per_second: u64, queue_ns: u64, service_ns: u64| {
-            let count = of(per_second);
+            let count = in_interval(per_second);
             Requests {
                 count,
                 bytes: count * BLOCK_BYTES,
@@ -51,9 +51,9 @@ pub(crate) fn generator() -> Generator {
                 class: "nvme".to_owned(),
                 reads: requests(READS, 5_000, 90_000),
                 writes: requests(WRITES, 4_000, 30_000),
-                outstanding_ns: of(READS) * 95_000 + of(WRITES) * 34_000,
+                outstanding_ns: in_interval(READS) * 95_000 + in_interval(WRITES) * 34_000,
             }],
-            cache_lookups: Some(of(LOOKUPS)),
+            cache_lookups: Some(in_interval(LOOKUPS)),
             groups: [
                 (Some("/system.slice/store.service"), 90, 97),
                 (Some("/system.slice/backup.service"), 8, 2),
@@ -61,8 +61,8 @@ pub(crate) fn generator() -> Generator {
             ]
             .map(|(path, lookups, requests)| GroupReads {
                 path: path.map(str::to_owned),
-                lookups: of(LOOKUPS) * lookups / 100,
-                requests: of(READS) * requests / 100,
+                lookups: in_interval(LOOKUPS) * lookups / 100,
+                requests: in_interval(READS) * requests / 100,
             })
             .into(),
             pressure: [("cpu", 20), ("io", 50), ("memory", 1_000)]
@@ -75,8 +75,8 @@ pub(crate) fn generator() -> Generator {
             tcp: Some(TcpHealth {
                 connections: 1_800,
                 rtt_ns: Some(180_000),
-                sent_segments: of(60_000),
-                retransmitted: of(12),
+                sent_segments: in_interval(60_000),
+                retransmitted: in_interval(12),
                 accept_queue: Some((2, 4_096)),
             }),
             links: links

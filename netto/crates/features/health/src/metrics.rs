@@ -143,9 +143,9 @@ fn of_groups(inputs: &Inputs<'_>, out: &mut dyn Samples, count: fn(&GroupReads) 
 }
 
 fn of_requests(inputs: &Inputs<'_>, out: &mut dyn Samples, value: fn(&Requests) -> Option<Value>) {
-    let of = |device: &BlockDevice| [("read", device.reads), ("write", device.writes)];
+    let directions = |device: &BlockDevice| [("read", device.reads), ("write", device.writes)];
     for device in devices(inputs) {
-        for (direction, requests) in of(device) {
+        for (direction, requests) in directions(device) {
             out.push_known(&[&device.name, direction], value(&requests));
         }
     }

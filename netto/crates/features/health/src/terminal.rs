@@ -279,7 +279,7 @@ fn understood(answer: &HostAnswer) -> Understood {
     if let Some(reason) = whole["unavailable"].as_str() {
         return Err(reason.to_owned());
     }
-    let of = |side: &str| {
+    let judgement = |side: &str| {
         let judged = &whole[side];
         let factors = judged["lowered"].as_array().into_iter().flatten();
         let factors = factors.filter_map(|factor| factor["factor"].as_f64());
@@ -288,7 +288,7 @@ fn understood(answer: &HostAnswer) -> Understood {
             factor: factors.product::<f64>().clamp(0.01, 1.0),
         })
     };
-    Ok([of("reads"), of("writes")])
+    Ok([judgement("reads"), judgement("writes")])
 }
 
 #[cfg(test)]

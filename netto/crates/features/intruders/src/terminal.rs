@@ -42,13 +42,13 @@ mod tests {
     #[test]
     fn each_cause_on_each_cpu_has_a_line_and_nothing_has_a_reason() {
         let info = fixture::info();
-        let of = |slug: &str| lines(&info, &snapshot(), index_of(slug).unwrap());
-        let all = of("network");
+        let lines_of = |slug: &str| lines(&info, &snapshot(), index_of(slug).unwrap());
+        let all = lines_of("network");
         let labels: Vec<&str> = all.iter().map(|line| line.label.as_str()).collect();
         assert_eq!(labels, ["CPU 1: /noisy", "CPU 1: unknown"]);
-        let value = of("gro")[0].value.clone().unwrap();
+        let value = lines_of("gro")[0].value.clone().unwrap();
         assert_eq!((value.ns, value.cpus), (200_000_000, 0.2));
-        let [nothing] = &of("tx_softirq")[..] else {
+        let [nothing] = &lines_of("tx_softirq")[..] else {
             panic!("one line");
         };
         assert!(nothing.value.as_ref().unwrap_err().contains("quiet"));

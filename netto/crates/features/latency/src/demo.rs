@@ -75,12 +75,12 @@ static SHARES: LazyLock<Vec<Shares>> = LazyLock::new(|| {
 
 fn shares(median_ns: f64, scatter: f64) -> Shares {
     let weight = |bucket: usize| {
-        let of = |median_ns: f64| {
+        let density = |median_ns: f64| {
             let middle = bounds(bucket).middle_ns() as f64;
             let away = (middle / median_ns).log2() / scatter;
             (-away * away / 2.0).exp()
         };
-        of(median_ns) + TAIL * of(median_ns * TAIL_TIMES)
+        density(median_ns) + TAIL * density(median_ns * TAIL_TIMES)
     };
     let weights: Vec<f64> = (0..BUCKETS).map(weight).collect();
     let all: f64 = weights.iter().sum();

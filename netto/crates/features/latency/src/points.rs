@@ -19,13 +19,13 @@ type Ways = Vec<Result<String, String>>;
 /// If its type information cannot be read.
 fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
     let found = hookable()?;
-    let of = |point: &Point| {
+    let with_ways = |point: &Point| {
         (
             *point,
             plan::ways(*point, |program| found.contains(program.name)),
         )
     };
-    Ok(Point::ALL.iter().map(of).collect())
+    Ok(Point::ALL.iter().map(with_ways).collect())
 }
 
 /// The list.

@@ -428,15 +428,15 @@ mod tests {
         // 5.4 s: 2,700 samples of causes, 1,350 of payers.
         let recent: Vec<_> = (1..=60).map(|at| snapshot(at, 10_000_000)).collect();
         let answer = answered(&recent, 50);
-        let of = |owner: usize, name: &str| {
+        let rounded = |owner: usize, name: &str| {
             let bounds = &answer["owners"][owner][name];
             let figure = &answer["owners"][owner][name.replace("_interval", "")];
             [&bounds[0], figure, &bounds[1]].map(|ns| (ns.as_f64().unwrap() / 1e7).round() as u64)
         };
         // Of 540 in units of 10 ms.
         assert_eq!(answer["owners"][0]["label"], "/g3");
-        assert_eq!(of(0, "caused_interval_ns"), [230, 240, 250]);
-        assert_eq!(of(1, "stalled_interval_ns"), [178, 180, 180]);
+        assert_eq!(rounded(0, "caused_interval_ns"), [230, 240, 250]);
+        assert_eq!(rounded(1, "stalled_interval_ns"), [178, 180, 180]);
         let pair = &answer["taken"][0]["interval_ns"];
         assert!(pair[0].as_u64() < Some(600_000_000) && pair[1].as_u64() > Some(600_000_000));
         let mut unknown = snapshot(1, 10_000_000);

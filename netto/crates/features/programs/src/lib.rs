@@ -111,14 +111,14 @@ impl ProgramCost {
 
     /// A section without times, with a program for each slot.
     fn section(&self, cpus: usize) -> Programs {
-        let of = |shown: Option<&Shown>| Program {
+        let program = |shown: Option<&Shown>| Program {
             about: shown.map_or(About::default(), |shown| shown.about.clone()),
             cpu_ns: vec![0; cpus],
             variance_ns_ms: None,
             causes: None,
         };
         Programs {
-            programs: self.slots.iter().map(of).collect(),
+            programs: self.slots.iter().map(program).collect(),
             other_cpu_ns: vec![0; cpus],
             other_samples: 0,
         }

@@ -24,7 +24,7 @@ pub(crate) fn slowest(
             }
         }
     }
-    let of = |(place, (softirq, parts)): (usize, (&LongSoftirq, &Tally<usize>))| {
+    let slow_softirq = |(place, (softirq, parts)): (usize, (&LongSoftirq, &Tally<usize>))| {
         let named = owners.get(place).cloned();
         let unnamed = || [Owner::single(OwnerKind::Unknown), interrupted(&softirq.tag)];
         let [cause, payer] = named.unwrap_or_else(unnamed);
@@ -43,7 +43,12 @@ pub(crate) fn slowest(
             payer,
         }
     };
-    let mut all: Vec<SlowSoftirq> = found.iter().zip(&parts).enumerate().map(of).collect();
+    let mut all: Vec<SlowSoftirq> = found
+        .iter()
+        .zip(&parts)
+        .enumerate()
+        .map(slow_softirq)
+        .collect();
     all.sort_by_key(|slow| Reverse(slow.length_ns));
     all
 }

@@ -80,7 +80,7 @@ impl Counts {
 impl Grown {
     /// The times between softirqs; of a power of two, all count as its least.
     pub(crate) fn gaps(&self) -> Vec<Gaps> {
-        let of = |(number, vector): (usize, &&str)| {
+        let gaps = |(number, vector): (usize, &&str)| {
             let sum_ns = self.words[abi::TICKS_SUM_NS + number];
             let mut histogram = Histogram::of(&[], sum_ns);
             let from = abi::TICKS_GAPS + number * abi::TICKS_POWERS;
@@ -97,6 +97,6 @@ impl Grown {
                 histogram,
             }
         };
-        VECTORS.iter().enumerate().map(of).collect()
+        VECTORS.iter().enumerate().map(gaps).collect()
     }
 }

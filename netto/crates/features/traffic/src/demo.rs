@@ -68,8 +68,8 @@ fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
     let most = packets.iter().copied().max().unwrap_or(0);
     // The overloaded core.
     let of_hottest = |divisor: u64| {
-        let of = |count: &u64| if *count == most { count / divisor } else { 0 };
-        packets.iter().map(of).collect::<Vec<u64>>()
+        let busiest_only = |count: &u64| if *count == most { count / divisor } else { 0 };
+        packets.iter().map(busiest_only).collect::<Vec<u64>>()
     };
     let softnet = SoftnetCount::ALL.iter().map(|count| {
         Some(match count {

@@ -68,8 +68,8 @@ fn what_probes_missed_adds_up_under_its_probe_and_reason() {
 }
 
 fn of_event<'a>(samples: &'a [Sample], event: &str) -> Vec<&'a Sample> {
-    let of = samples.iter().filter(|sample| sample.labels[1] == event);
-    of.collect()
+    let of_event = samples.iter().filter(|sample| sample.labels[1] == event);
+    of_event.collect()
 }
 
 #[test]

@@ -291,7 +291,7 @@ pub(crate) struct Exporter {
     queue: Arc<Queue>,
     target: Target,
     /// Lost records of which the user knows.
-    told: u64,
+    reported: u64,
 }
 
 impl Exporter {
@@ -323,7 +323,7 @@ impl Exporter {
         Ok(Exporter {
             queue,
             target: target.clone(),
-            told: 0,
+            reported: 0,
         })
     }
 
@@ -336,7 +336,7 @@ impl Exporter {
     /// What the user has to know: why records do not reach the target, and how many were lost.
     pub(crate) fn note(&mut self) -> Option<String> {
         let state = self.queue.state();
-        let has_lost = state.lost > std::mem::replace(&mut self.told, state.lost);
+        let has_lost = state.lost > std::mem::replace(&mut self.reported, state.lost);
         let cause = match (&state.trouble, &state.lost_to) {
             (None, _) if !has_lost => return None,
             (Some(trouble), _) | (None, Some(trouble)) => trouble.as_str(),

@@ -30,17 +30,17 @@ pub(crate) struct Statistics {
 impl Statistics {
     /// The health in the pages.
     pub(crate) fn health(&self, name: &str) -> DriveHealth {
-        let of =
+        let statistic_of =
             |page: &Option<[u8; PAGE_BYTES]>, number, at| statistic(page.as_ref()?, number, at);
         let celsius = |at| {
             Some(i64::from(
-                of(&self.temperature, TEMPERATURE, at)? as u8 as i8
+                statistic_of(&self.temperature, TEMPERATURE, at)? as u8 as i8,
             ))
         };
         DriveHealth {
             name: name.to_owned(),
-            wear_percent: of(&self.solid_state, SOLID_STATE, 8).map(|word| word & 0xff),
-            media_errors: of(&self.errors, ERRORS, 8).map(|word| word & 0xffff_ffff),
+            wear_percent: statistic_of(&self.solid_state, SOLID_STATE, 8).map(|word| word & 0xff),
+            media_errors: statistic_of(&self.errors, ERRORS, 8).map(|word| word & 0xffff_ffff),
             celsius: celsius(8),
             warning_celsius: celsius(88),
         }

@@ -601,8 +601,8 @@ mod tests {
         far.tcp.as_mut().unwrap().rtt_ns = Some(20_000_000);
         let mut hot = fixture::health();
         hot.drives[0].celsius = Some(75);
-        let of = |health: &Health| judge(health).reads.weighted.unwrap();
-        assert!(of(&far) < of(&hot) && of(&hot) < of(&fixture::health()));
+        let weighted = |health: &Health| judge(health).reads.weighted.unwrap();
+        assert!(weighted(&far) < weighted(&hot) && weighted(&hot) < weighted(&fixture::health()));
     }
 
     #[test]

@@ -68,10 +68,10 @@ fn links(roots: &Roots) -> anyhow::Result<Vec<LinkReading>> {
             _ => None,
         })
         .context("queueing disciplines")?;
-    let of = |link: &Link| qdiscs.iter().find(|qdisc| qdisc.interface == link.index);
+    let qdisc_of = |link: &Link| qdiscs.iter().find(|qdisc| qdisc.interface == link.index);
     Ok(links
         .iter()
-        .map(|link| reading(roots, link, of(link)))
+        .map(|link| reading(roots, link, qdisc_of(link)))
         .collect())
 }
 

@@ -183,15 +183,15 @@ mod tests {
                 )
             })
             .collect();
-        let of =
+        let row =
             |event, cause: &str, victim: &str, ns| (event, cause.to_owned(), victim.to_owned(), ns);
         assert_eq!(
             rows,
             [
-                of("rx_softirq", "/noisy", "/trader", 60),
-                of("rx_softirq", "/other", "/trader", 30),
-                of("rx_softirq", "unknown", "unknown", 10),
-                of("softirq_timer", "unknown", "unknown", 7),
+                row("rx_softirq", "/noisy", "/trader", 60),
+                row("rx_softirq", "/other", "/trader", 30),
+                row("rx_softirq", "unknown", "unknown", 10),
+                row("softirq_timer", "unknown", "unknown", 7),
             ]
         );
         assert!(

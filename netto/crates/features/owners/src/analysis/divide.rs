@@ -203,7 +203,7 @@ impl Division {
 
     /// For how much time samples stand of each figure of what was divided, for owners with these places.
     pub fn samples(&self, place: impl Fn(u32) -> Option<u32>) -> Samples {
-        let of = |&(event, figure, squares): &(usize, Of<u32>, f64)| {
+        let sampled = |&(event, figure, squares): &(usize, Of<u32>, f64)| {
             let figure = match figure {
                 Of::Cause(cause) => SampledFigure::Caused(place(cause)?, event as u32),
                 _ if !interrupts(event) => return None,
@@ -214,7 +214,7 @@ impl Division {
             };
             Some((figure, confidence::ns_ms(squares)))
         };
-        Samples::of(self.figures.iter().filter_map(of).collect())
+        Samples::of(self.figures.iter().filter_map(sampled).collect())
     }
 
     fn pools(&mut self) -> impl Iterator<Item = &mut Pool> {

@@ -181,9 +181,9 @@ mod tests {
         }
         let mut times = samples.divide(&cost, &[0, 1], |_, _| 2.0);
         times.sort_by_key(|owned| owned.time.cpu);
-        let of = |owned: &OwnedTime| (owned.cause, owned.time.cpu, owned.time.ns);
+        let summary = |owned: &OwnedTime| (owned.cause, owned.time.cpu, owned.time.ns);
         assert_eq!(
-            times.iter().map(of).collect::<Vec<_>>(),
+            times.iter().map(summary).collect::<Vec<_>>(),
             [(7, 0, 600), (8, 1, 500)]
         );
         samples.begin(1);

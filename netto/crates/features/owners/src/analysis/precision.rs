@@ -101,13 +101,13 @@ impl Precision {
     /// For how long one independent sample stands of those by which an event's time is divided on a CPU:
     /// its own, and those of the events that stand in for it. `time` is that of its time.
     pub fn worth(&self, (event, cpu): (usize, usize), stand_ins: [StandIn; 2], time: f64) -> Worth {
-        let of = |event: usize| self.events.get(&(event, cpu)).copied().unwrap_or_default();
-        let of_event = of(event);
+        let weights_of = |event: usize| self.events.get(&(event, cpu)).copied().unwrap_or_default();
+        let of_event = weights_of(event);
         let worth = |weights: Weights, other: Option<Weights>| {
             let number = weights.number() + other.map_or(0.0, |other| other.number());
             weights.time() / number.max(LEAST_SAMPLES)
         };
-        let [causes, payers] = stand_ins.map(|event| event.map(of));
+        let [causes, payers] = stand_ins.map(|event| event.map(weights_of));
         Worth {
             cause: worth(of_event.causes, causes.map(|other| other.causes)),
             payer: worth(of_event.payers, payers.map(|other| other.payers)),
@@ -159,8 +159,9 @@ impl Precision {
     /// Each figure of the event, with its time × the time for which one independent sample stands, square
     /// nanoseconds.
     pub fn figures(&self) -> impl Iterator<Item = (Of<u32>, f64)> + '_ {
-        let of = |(figure, ns): (&Of<u32>, &f64)| (*figure, ns * self.crossed.weight(*figure));
-        self.time_ns.iter().map(of)
+        let with_weight =
+            |(figure, ns): (&Of<u32>, &f64)| (*figure, ns * self.crossed.weight(*figure));
+        self.time_ns.iter().map(with_weight)
     }
 
     /// For how long one independent sample of the event's causes, and of its payers, stands on average.

@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    fn told(cgroup: u64, time_ns: u64) -> Option<Answer> {
+    fn answer(cgroup: u64, time_ns: u64) -> Option<Answer> {
         let met = Met {
             cgroup,
             from: 3,
@@ -199,17 +199,20 @@ mod tests {
 
     #[test]
     fn a_send_is_its_tasks_whatever_was_met_since() {
-        assert_eq!(causer(&sample("tx_syscall"), told(5, 1_100)), Causer::Task);
+        assert_eq!(
+            causer(&sample("tx_syscall"), answer(5, 1_100)),
+            Causer::Task
+        );
     }
 
     #[test]
     fn a_softirq_works_for_the_socket_that_is_met_next() {
         let mut sample = sample("rx_softirq");
         sample.tag.last.cgroup = 4;
-        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
+        assert_eq!(causer(&sample, answer(5, 1_100)), of(5));
         sample.has_met_packet = true;
         assert_eq!(
-            causer(&sample, told(5, 1_100)),
+            causer(&sample, answer(5, 1_100)),
             of(4),
             "it is with that one now"
         );
@@ -230,7 +233,7 @@ mod tests {
             from: 3,
             to: 4,
         };
-        let found = causer(&sample, told(5, 1_100));
+        let found = causer(&sample, answer(5, 1_100));
         assert_eq!(found, Causer::Interface(interface));
     }
 
@@ -249,7 +252,7 @@ mod tests {
             to: 0,
         };
         assert_eq!(
-            causer(&sample("rx_softirq"), told(0, 1_100)),
+            causer(&sample("rx_softirq"), answer(0, 1_100)),
             Causer::Interface(interface)
         );
         assert_eq!(causer(&sample("rx_softirq"), None), Causer::Nobody);
@@ -258,9 +261,9 @@ mod tests {
     #[test]
     fn an_answer_that_comes_late_counts_only_where_it_is_known_to_be_the_softirqs_own() {
         let late = 1_000 + SOON_NS + 1;
-        assert_eq!(causer(&sample("rx_softirq"), told(5, late)), of(5));
+        assert_eq!(causer(&sample("rx_softirq"), answer(5, late)), of(5));
         assert_eq!(
-            causer(&sample("napi_thread"), told(5, late)),
+            causer(&sample("napi_thread"), answer(5, late)),
             Causer::Nobody
         );
     }
@@ -276,7 +279,7 @@ mod tests {
     fn a_thread_of_the_kernel_works_for_others_in_whatever_it_does() {
         let mut sample = sample("net_worker");
         sample.tag.is_of_kernel = true;
-        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
+        assert_eq!(causer(&sample, answer(5, 1_100)), of(5));
         assert_eq!(causer(&sample, None), Causer::Nobody);
     }
 
@@ -300,7 +303,7 @@ mod tests {
         let flow = |port: u64| FlowEnds::from_words([0, 1, 0, 2, 17 << 32 | 53 << 16 | port]);
         let mut receives = sample("rx_softirq");
         (receives.tag.last.cgroup, receives.tag.last.flow) = (4, flow(4));
-        let mut answer = told(5, 1_100);
+        let mut answer = answer(5, 1_100);
         answer.as_mut().unwrap().met.flow = flow(5);
         assert_eq!(super::flow(&receives, answer), flow(5));
         assert_eq!(super::flow(&receives, None), flow(4));

@@ -75,16 +75,16 @@ mod tests {
             named: vec![interface("eth0", 5, 7), interface("eth1", 100, 200)],
             ..Interfaces::default()
         };
-        let of = |attached: &[Attachment]| packets_of(attached, Some(&interfaces));
-        assert_eq!(of(&[at("xdp", "eth0")]), Ok(5));
+        let packets = |attached: &[Attachment]| packets_of(attached, Some(&interfaces));
+        assert_eq!(packets(&[at("xdp", "eth0")]), Ok(5));
         let both = [at("tcx_ingress", "eth0"), at("tc_egress", "eth1")];
-        assert_eq!(of(&both), Ok(205));
+        assert_eq!(packets(&both), Ok(205));
         for attached in [
             &[][..],
             &[at("xdp", "eth0"), at("cgroup_inet_ingress", "/")],
             &[at("xdp", "interface 5 of another network namespace")],
         ] {
-            assert!(of(attached).is_err(), "{attached:?}");
+            assert!(packets(attached).is_err(), "{attached:?}");
         }
         assert!(packets_of(&[at("xdp", "eth0")], None).is_err());
     }

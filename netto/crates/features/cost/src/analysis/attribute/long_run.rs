@@ -139,8 +139,8 @@ impl Host {
 
     /// A part's share of all time found, and of all true time.
     fn shares(&self, part: usize) -> (f64, f64) {
-        let of = |ns: &Work| ns[part] / ns.iter().sum::<f64>();
-        (of(&self.found_ns), of(&self.truth_ns))
+        let share = |ns: &Work| ns[part] / ns.iter().sum::<f64>();
+        (share(&self.found_ns), share(&self.truth_ns))
     }
 
     /// Tolerance of a part's share: five standard deviations.
@@ -237,8 +237,11 @@ fn hrtimer(
     let mut clock = [0; CLOCK_KINDS];
     clock[HRTIMER] = time_ns as u64;
     let split = split_of(attribution, &clock, &stacks);
-    let of = |slug: &str| split.time_ns[row(slug)].unwrap();
-    assert_eq!(of("net_hrtimer") + of("softirq_hrtimer"), clock[HRTIMER]);
+    let split_ns = |slug: &str| split.time_ns[row(slug)].unwrap();
+    assert_eq!(
+        split_ns("net_hrtimer") + split_ns("softirq_hrtimer"),
+        clock[HRTIMER]
+    );
     split
 }
 

@@ -37,51 +37,51 @@ fn frames() -> Vec<(&'static str, Vec<u8>, usize)> {
     let gre = [&[0, 0, 8, 0][..], &data].concat();
     let hops = extension(43, 8, &extension(60, 24, &extension(17, 16, &udp)));
     let authenticated = [&[17, 4][..], &[0; 22], &udp].concat();
-    let of = |tags: &[_], ether_type, packet: &[u8]| ethernet(tags, ether_type, packet);
+    let frame = |tags: &[_], ether_type, packet: &[u8]| ethernet(tags, ether_type, packet);
     let one = [(0x8100, 5)];
     let two = [(0x88a8, 100), (0x8100, 0)];
     vec![
-        ("udp", of(&[], IPV4, &ipv4(0, 0, 17, &udp)), 42),
+        ("udp", frame(&[], IPV4, &ipv4(0, 0, 17, &udp)), 42),
         (
             "tcp",
-            of(&[], IPV4, &ipv4(0, 0, 6, &tcp(PORTS, 0x12, 3, &data))),
+            frame(&[], IPV4, &ipv4(0, 0, 6, &tcp(PORTS, 0x12, 3, &data))),
             66,
         ),
-        ("options", of(&[], IPV4, &ipv4(10, 0, 17, &udp)), 82),
-        ("icmp", of(&[], IPV4, &ipv4(0, 0, 1, &icmp)), 42),
-        ("igmp", of(&[], IPV4, &ipv4(1, 0, 2, &icmp)), 46),
+        ("options", frame(&[], IPV4, &ipv4(10, 0, 17, &udp)), 82),
+        ("icmp", frame(&[], IPV4, &ipv4(0, 0, 1, &icmp)), 42),
+        ("igmp", frame(&[], IPV4, &ipv4(1, 0, 2, &icmp)), 46),
         (
             "sctp",
-            of(&[], IPV4, &ipv4(0, 0, 132, &with_ports(PORTS, 12, &data))),
+            frame(&[], IPV4, &ipv4(0, 0, 132, &with_ports(PORTS, 12, &data))),
             46,
         ),
-        ("gre", of(&[], IPV4, &ipv4(0, 0, 47, &gre)), 38),
-        ("vlan", of(&one, IPV4, &ipv4(0, 0, 17, &udp)), 46),
-        ("qinq", of(&two, IPV6, &ipv6(17, &udp)), 70),
-        ("udp6", of(&[], IPV6, &ipv6(17, &udp)), 62),
+        ("gre", frame(&[], IPV4, &ipv4(0, 0, 47, &gre)), 38),
+        ("vlan", frame(&one, IPV4, &ipv4(0, 0, 17, &udp)), 46),
+        ("qinq", frame(&two, IPV6, &ipv6(17, &udp)), 70),
+        ("udp6", frame(&[], IPV6, &ipv6(17, &udp)), 62),
         (
             "tcp6",
-            of(&[], IPV6, &ipv6(6, &tcp(PORTS, 0x10, 0, &data))),
+            frame(&[], IPV6, &ipv6(6, &tcp(PORTS, 0x10, 0, &data))),
             74,
         ),
-        ("icmp6", of(&[], IPV6, &ipv6(58, &icmp)), 62),
-        ("extensions", of(&[], IPV6, &ipv6(0, &hops)), 110),
+        ("icmp6", frame(&[], IPV6, &ipv6(58, &icmp)), 62),
+        ("extensions", frame(&[], IPV6, &ipv6(0, &hops)), 110),
         (
             "authenticated",
-            of(&[], IPV6, &ipv6(51, &authenticated)),
+            frame(&[], IPV6, &ipv6(51, &authenticated)),
             86,
         ),
         (
             "fragment6",
-            of(&[], IPV6, &ipv6(44, &fragment(17, 1, &udp))),
+            frame(&[], IPV6, &ipv6(44, &fragment(17, 1, &udp))),
             70,
         ),
         (
             "later6",
-            of(&[], IPV6, &ipv6(44, &fragment(17, 8, &data))),
+            frame(&[], IPV6, &ipv6(44, &fragment(17, 8, &data))),
             62,
         ),
-        ("later", of(&[], IPV4, &ipv4(0, 1, 17, &data)), 34),
+        ("later", frame(&[], IPV4, &ipv4(0, 1, 17, &data)), 34),
     ]
 }
 

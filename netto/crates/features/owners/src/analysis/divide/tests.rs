@@ -46,8 +46,8 @@ fn divided(division: &mut Division, cost: &Cost) -> (Vec<Portion>, Vec<OwnerBasi
 }
 
 fn caused(portions: &[Portion], slug: &str, cause: u32) -> u64 {
-    let of = |p: &&Portion| p.leaf == row(slug) && p.pair.cause == cause;
-    portions.iter().filter(of).map(|p| p.ns).sum()
+    let is_wanted = |p: &&Portion| p.leaf == row(slug) && p.pair.cause == cause;
+    portions.iter().filter(is_wanted).map(|p| p.ns).sum()
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn a_packet_that_met_nobody_is_nobodys() {
 }
 
 fn paid(portions: &[Portion], slug: &str, pair: Pair) -> u64 {
-    let of = |p: &&Portion| p.leaf == row(slug) && p.pair == pair;
-    portions.iter().filter(of).map(|p| p.ns).sum()
+    let is_wanted = |p: &&Portion| p.leaf == row(slug) && p.pair == pair;
+    portions.iter().filter(is_wanted).map(|p| p.ns).sum()
 }
 
 #[test]
@@ -498,10 +498,10 @@ fn softirqs_are_divided_as_time_was_charged_and_samples_tell_the_parts() {
         let cost = cost(&[("gro", [1_000, 0]), ("ip_receive_v4", [3_000, 0])]);
         let (portions, bases) = divided(&mut division, &cost);
         let ns = |cause, payer| {
-            let of = portions
+            let of_pair = portions
                 .iter()
                 .filter(|portion| portion.pair == pair(cause, payer));
-            of.map(|portion| portion.ns).sum::<u64>()
+            of_pair.map(|portion| portion.ns).sum::<u64>()
         };
         for (cause, payer, expected) in [(1, 8, 3_000_u64), (2, 8, 500), (2, 9, 500)] {
             assert!(ns(cause, payer).abs_diff(expected) < 40, "{portions:?}");

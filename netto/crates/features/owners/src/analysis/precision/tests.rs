@@ -122,7 +122,7 @@ fn observed(
 /// How often an interval had the truth, and its mean width, as a ratio of the true value.
 #[derive(Debug, Default, Clone, Copy)]
 struct Coverage {
-    met: u32,
+    covered: u32,
     tried: u32,
     width: f64,
 }
@@ -131,12 +131,12 @@ impl Coverage {
     fn add(&mut self, bounds: Option<Bounds>, truth_ns: f64) {
         let (low, high) = bounds.unwrap();
         self.tried += 1;
-        self.met += u32::from((low as f64..=high as f64).contains(&truth_ns));
+        self.covered += u32::from((low as f64..=high as f64).contains(&truth_ns));
         self.width += (high - low) as f64 / truth_ns;
     }
 
     fn ratio(self) -> f64 {
-        f64::from(self.met) / f64::from(self.tried)
+        f64::from(self.covered) / f64::from(self.tried)
     }
 
     fn width(self) -> f64 {

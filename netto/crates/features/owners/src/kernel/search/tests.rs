@@ -79,7 +79,7 @@ fn a_group_made_later_is_found_by_a_later_walk_and_what_nobody_finds_is_none() {
 #[test]
 fn pods_are_read_when_one_is_asked_for_and_not_too_often() {
     let uid = |number: u8| format!("11111111-2222-3333-4444-5555555555{number:02}");
-    let of = |number| number_of(&uid(number)).unwrap();
+    let pod_number = |number| number_of(&uid(number)).unwrap();
     let (dir, _roots, mut search) = host(&[]);
     let folder = dir.path().join("var/log/pods");
     fs::create_dir_all(folder.join(format!("shop_web-1_{}", uid(1)))).unwrap();
@@ -90,13 +90,19 @@ fn pods_are_read_when_one_is_asked_for_and_not_too_often() {
         });
         pods.collect::<Vec<_>>()
     };
-    let found = pods(answers(&mut search, &[Subject::Pod(of(1))], 1));
-    assert_eq!(found, [(of(1), Some("web-1".to_owned()))]);
+    let found = pods(answers(&mut search, &[Subject::Pod(pod_number(1))], 1));
+    assert_eq!(found, [(pod_number(1), Some("web-1".to_owned()))]);
     fs::create_dir_all(folder.join(format!("shop_web-2_{}", uid(2)))).unwrap();
-    let asked = [Subject::Pod(of(2)), Subject::Pod(of(3))];
+    let asked = [Subject::Pod(pod_number(2)), Subject::Pod(pod_number(3))];
     assert_eq!(pods(answers(&mut search, &asked, PAUSE_NS)), []);
     let found = pods(answers(&mut search, &[], PAUSE_NS + 1));
-    assert_eq!(found, [(of(2), Some("web-2".to_owned())), (of(3), None)]);
+    assert_eq!(
+        found,
+        [
+            (pod_number(2), Some("web-2".to_owned())),
+            (pod_number(3), None)
+        ]
+    );
 }
 
 #[test]
