@@ -83,11 +83,11 @@ impl Repeated {
         let mut place = self.first_place(hash);
         while let Some(number) = self.places[place].checked_sub(1) {
             let KnownSequence {
-                hash: of,
+                hash: known_hash,
                 begin,
                 end,
             } = self.known[number as usize];
-            if of == hash
+            if known_hash == hash
                 && let Some((first, rest)) =
                     self.words[begin as usize..end as usize].split_first_chunk::<N>()
                 && *first == head

@@ -145,24 +145,24 @@ mod tests {
         [u64::from_ne_bytes(words[0]), u64::from_ne_bytes(words[1])]
     }
 
-    fn told(near: &str, far: &str, talk: u64) -> Option<FlowEnds> {
+    fn read_ends(near: &str, far: &str, talk: u64) -> Option<FlowEnds> {
         let ([one, other], [far, far_other]) = (words(near), words(far));
         FlowEnds::from_words([one, other, far, far_other, talk])
     }
 
     #[test]
     fn both_directions_of_a_flow_are_one() {
-        let sent = told("192.0.2.1", "192.0.2.2", 6 << 32 | 443 << 16 | 5000);
-        let received = told("192.0.2.2", "192.0.2.1", 6 << 32 | 5000 << 16 | 443);
+        let sent = read_ends("192.0.2.1", "192.0.2.2", 6 << 32 | 443 << 16 | 5000);
+        let received = read_ends("192.0.2.2", "192.0.2.1", 6 << 32 | 5000 << 16 | 443);
         let ends = [end("192.0.2.1", Some(5000)), end("192.0.2.2", Some(443))];
         assert_eq!(sent, Some(FlowEnds { protocol: 6, ends }));
         assert_eq!(received, sent);
-        assert_eq!(told("192.0.2.2", "192.0.2.1", 0), None);
+        assert_eq!(read_ends("192.0.2.2", "192.0.2.1", 0), None);
     }
 
     #[test]
     fn what_has_no_ports_has_none() {
-        let ping = told("2001:db8::1", "2001:db8::2", 58 << 32).unwrap();
+        let ping = read_ends("2001:db8::1", "2001:db8::2", 58 << 32).unwrap();
         assert_eq!(ping.ends[0], end("2001:db8::1", None));
     }
 }

@@ -11,7 +11,7 @@ pub struct Unsampled {
     /// Current refusal of each CPU.
     now: BTreeMap<u32, String>,
     /// All reported pairs of CPU and cause.
-    told: BTreeSet<(u32, String)>,
+    reported: BTreeSet<(u32, String)>,
 }
 
 /// Most pairs of CPU and cause reported; no host has as many.
@@ -23,7 +23,7 @@ impl Unsampled {
         self.now = refused.into_iter().collect();
         let mut news: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (cpu, cause) in &self.now {
-            if self.told.len() < MOST_TOLD && self.told.insert((*cpu, cause.clone())) {
+            if self.reported.len() < MOST_TOLD && self.reported.insert((*cpu, cause.clone())) {
                 news.entry(cause).or_default().push(*cpu);
             }
         }

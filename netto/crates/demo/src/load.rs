@@ -96,7 +96,7 @@ impl Load {
 
     /// CPU time by component, for those without a parent.
     fn events(&self, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) -> Vec<u64> {
-        let of = |(index, component): (usize, &Component)| match component.kind {
+        let time_ns = |(index, component): (usize, &Component)| match component.kind {
             Kind::Timed(source, _) => {
                 (self.timed_share(source, cpu, seconds) * interval_ns as f64) as u64
             }
@@ -108,7 +108,7 @@ impl Load {
             }
             _ => 0,
         };
-        COMPONENTS.iter().enumerate().map(of).collect()
+        COMPONENTS.iter().enumerate().map(time_ns).collect()
     }
 
     /// Share of its time that a CPU spends on work without a probe.

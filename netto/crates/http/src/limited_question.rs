@@ -295,17 +295,17 @@ mod tests {
 
     #[test]
     fn answers_are_kept_within_the_bound_and_for_one_version_only() {
-        let of = |step| HISTORY.parse(&format!("step={step}"), "").unwrap();
+        let with_step = |step| HISTORY.parse(&format!("step={step}"), "").unwrap();
         let mut cache = ResponseCache::default();
         let half = Bytes::from(vec![0; CACHE_BYTES / 2]);
         for step in [1, 2, 3] {
-            cache.keep(1, of(step), &half);
+            cache.keep(1, with_step(step), &half);
         }
-        assert!(cache.find(1, &of(2)).is_some());
-        assert!(cache.find(1, &of(3)).is_none(), "no room");
-        assert!(cache.find(2, &of(2)).is_none());
-        cache.keep(2, of(3), &half);
-        assert!(cache.find(2, &of(3)).is_some());
-        assert!(cache.find(1, &of(2)).is_none());
+        assert!(cache.find(1, &with_step(2)).is_some());
+        assert!(cache.find(1, &with_step(3)).is_none(), "no room");
+        assert!(cache.find(2, &with_step(2)).is_none());
+        cache.keep(2, with_step(3), &half);
+        assert!(cache.find(2, &with_step(3)).is_some());
+        assert!(cache.find(1, &with_step(2)).is_none());
     }
 }

@@ -72,7 +72,7 @@ pub struct Writer {
     /// The Hello required before the block, encoded.
     hello: Arc<[u8]>,
     /// The Hello last written.
-    told: Option<Arc<[u8]>>,
+    written_hello: Option<Arc<[u8]>>,
     trouble: Option<Trouble>,
     said_at: Option<Instant>,
 }
@@ -98,7 +98,7 @@ impl Writer {
             packer: Packer::default(),
             since: None,
             hello,
-            told: None,
+            written_hello: None,
             trouble: None,
             said_at: None,
         }
@@ -235,14 +235,14 @@ impl Writer {
     fn attempt(&mut self, blocks: &[u8]) -> anyhow::Result<()> {
         for _ in 0..TRIES {
             if self.store.prepare()? {
-                self.told = None;
+                self.written_hello = None;
             }
-            let is_told = self
-                .told
+            let is_written = self
+                .written_hello
                 .as_ref()
                 .is_some_and(|sent| Arc::ptr_eq(sent, &self.hello));
             let with_hello;
-            let bytes = if is_told {
+            let bytes = if is_written {
                 blocks
             } else {
                 let mut hello = Block::default();
@@ -254,10 +254,10 @@ impl Writer {
                 return Ok(());
             }
             if self.store.append(bytes)? {
-                self.told = Some(self.hello.clone());
+                self.written_hello = Some(self.hello.clone());
                 return Ok(());
             }
-            self.told = None;
+            self.written_hello = None;
         }
         Err(anyhow!("another process keeps truncating it"))
             .with_context(|| format!("cannot write to the log file {}", self.path.display()))

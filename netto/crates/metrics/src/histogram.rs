@@ -123,16 +123,16 @@ mod tests {
                 let ns = ns >> shift;
                 histogram.record(ns);
                 let now = native(&histogram);
-                let of = |native: &Native, index| native.buckets.iter().find(|bucket| bucket.0 == index).map_or(0, |bucket| bucket.1);
+                let count_at = |native: &Native, index| native.buckets.iter().find(|bucket| bucket.0 == index).map_or(0, |bucket| bucket.1);
                 prop_assert!(before.zero <= now.zero);
                 for (index, count) in &before.buckets {
-                    prop_assert!(of(&now, *index) >= *count, "bucket {index} goes back");
+                    prop_assert!(count_at(&now, *index) >= *count, "bucket {index} goes back");
                 }
                 let all: u64 = now.buckets.iter().map(|bucket| bucket.1).sum();
                 prop_assert_eq!(now.zero + all, histogram.count());
                 // The added one is in a native bucket that overlaps its own.
                 let bounds = bounds(bucket_of(ns).unwrap());
-                let grown = now.buckets.iter().find(|(index, count)| of(&before, *index) < *count);
+                let grown = now.buckets.iter().find(|(index, count)| count_at(&before, *index) < *count);
                 if let Some((index, _)) = grown {
                     prop_assert!(end_ns(*index) > bounds.lower_ns as f64);
                     prop_assert!(end_ns(index - 1) < bounds.upper_ns as f64);

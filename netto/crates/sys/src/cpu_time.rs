@@ -50,13 +50,13 @@ pub struct Reading {
 impl Reading {
     /// Time of networking, nanoseconds.
     pub fn network_ns(&self) -> u64 {
-        let of = |source: Source| self.total_ns[usize::from(source.clock_kind())];
+        let time_of = |source: Source| self.total_ns[usize::from(source.clock_kind())];
         let sources = Source::ALL.into_iter();
         let network = sources.filter(|source| match source {
             Source::Softirq(_) => [Source::NET_RX, Source::NET_TX].contains(source),
             _ => true,
         });
-        network.map(of).sum()
+        network.map(time_of).sum()
     }
 }
 

@@ -100,16 +100,19 @@ mod tests {
 
     #[test]
     fn only_segments_that_are_never_written_are_from_a_file() {
-        let of = |p_type, p_flags| {
+        let is_of_file = |p_type, p_flags| {
             is_from_file(&libc::Elf64_Phdr {
                 p_type,
                 p_flags,
                 ..empty()
             })
         };
-        assert!(of(libc::PT_LOAD, libc::PF_R) && of(libc::PT_LOAD, libc::PF_R | libc::PF_X));
-        assert!(!of(libc::PT_LOAD, libc::PF_R | libc::PF_W));
-        assert!(!of(libc::PT_GNU_RELRO, libc::PF_R));
+        assert!(
+            is_of_file(libc::PT_LOAD, libc::PF_R)
+                && is_of_file(libc::PT_LOAD, libc::PF_R | libc::PF_X)
+        );
+        assert!(!is_of_file(libc::PT_LOAD, libc::PF_R | libc::PF_W));
+        assert!(!is_of_file(libc::PT_GNU_RELRO, libc::PF_R));
     }
 
     fn empty() -> libc::Elf64_Phdr {

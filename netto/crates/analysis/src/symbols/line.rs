@@ -54,11 +54,11 @@ mod tests {
     proptest! {
         #[test]
         fn sixteen_digits_are_read_like_any_others(number in any::<u64>(), text in "[0-9a-fA-F/:`g@G ]{16}") {
-            let of = |text: &str| address(text.as_bytes().try_into().unwrap());
-            prop_assert_eq!(of(&format!("{number:016x}")), Some(number));
+            let address_of = |text: &str| address(text.as_bytes().try_into().unwrap());
+            prop_assert_eq!(address_of(&format!("{number:016x}")), Some(number));
             let small = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             let expected = small.then(|| u64::from_str_radix(&text, 16).unwrap());
-            prop_assert_eq!(of(&text), expected);
+            prop_assert_eq!(address_of(&text), expected);
         }
     }
 }

@@ -125,22 +125,22 @@ pub fn hosts() -> Vec<Host> {
     };
     // The busiest is sampled least: 1000 Hz at 1 % busy, 8 Hz at 90 %.
     let spread = |cpus: usize| -> Vec<Vec<Phase>> {
-        let of = |cpu: usize| {
+        let phases = |cpu: usize| {
             let place = cpu as f64 / (cpus - 1) as f64;
             let hz = 1000.0 * (8.0_f64 / 1000.0).powf(place);
             vec![phase(hz, 0.02 + 0.88 * place, &shares(cpu, cpus))]
         };
-        (0..cpus).map(of).collect()
+        (0..cpus).map(phases).collect()
     };
     let changing = |cpus: usize| -> Vec<Vec<Phase>> {
-        let of = |cpu: usize| {
+        let phases = |cpu: usize| {
             vec![
                 phase(1000.0, 0.03, &shares(cpu, cpus)),
                 phase(200.0, 0.3, &shares(cpu, cpus)),
                 phase(40.0, 0.9, &shares(cpus - 1 - cpu, cpus)),
             ]
         };
-        (0..cpus).map(of).collect()
+        (0..cpus).map(phases).collect()
     };
     vec![
         host(

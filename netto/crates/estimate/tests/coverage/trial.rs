@@ -122,15 +122,15 @@ fn range(trials: &[&Trial], bounds: fn(&Run) -> Option<Bounds>) -> String {
     if stated.is_empty() {
         return "none".to_owned();
     }
-    let of = |of: fn(Coverage) -> f64| {
-        let all = stated.iter().map(|trial| of(trial.coverage(bounds)));
+    let range = |value_of: fn(Coverage) -> f64| {
+        let all = stated.iter().map(|trial| value_of(trial.coverage(bounds)));
         all.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
             (low.min(value), high.max(value))
         })
     };
     let (covered, width) = (
-        of(|coverage| 100.0 * coverage.covered),
-        of(|coverage| coverage.width),
+        range(|coverage| 100.0 * coverage.covered),
+        range(|coverage| coverage.width),
     );
     let faults = stated.iter().filter(|trial| trial.fault(bounds).is_some());
     let faults = match faults.count() {

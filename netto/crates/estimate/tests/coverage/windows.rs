@@ -118,8 +118,8 @@ pub fn counts(windows: usize, runs: usize) -> Vec<Trial> {
             let is_unmet = is_seldom && all_met == 0;
             assert!(!is_unmet || bounds.0 == 0.0 && bounds.1 > 3.0 * grain);
             bounds.0 = if is_seldom { 0.0 } else { bounds.0 };
-            let of = if is_unmet { &mut unmet } else { &mut trial };
-            of.runs.push(Run {
+            let kind = if is_unmet { &mut unmet } else { &mut trial };
+            kind.runs.push(Run {
                 value: sum.value,
                 truth: truth as f64,
                 bounds: Some(bounds),

@@ -71,7 +71,7 @@ pub struct Series {
     by_digests: bool,
     wanted: Wanted,
     /// The description that was passed on last.
-    told: Option<Arc<Info>>,
+    last_info: Option<Arc<Info>>,
     ready: VecDeque<SeriesItem>,
     /// For each run, by its start, the last sequence number that was counted.
     last_sequences: HashMap<u64, u64>,
@@ -109,7 +109,7 @@ impl Series {
             span,
             by_digests,
             wanted: Wanted::default(),
-            told: None,
+            last_info: None,
             ready: VecDeque::new(),
             last_sequences: HashMap::new(),
             covered_until_unix_ns: 0,
@@ -369,14 +369,14 @@ impl Series {
 
     /// Passes on the description of the following intervals, if it has changed.
     fn tell(&mut self, info: Arc<Info>) {
-        let is_told = self.told.as_ref().is_some_and(|known| {
+        let is_known = self.last_info.as_ref().is_some_and(|known| {
             // Compared by value only at the first interval of a file.
             Arc::ptr_eq(known, &info) || **known == *info
         });
-        if !is_told {
+        if !is_known {
             self.ready.push_back(SeriesItem::Described(info.clone()));
         }
-        self.told = Some(info);
+        self.last_info = Some(info);
     }
 }
 

@@ -222,8 +222,8 @@ impl Page<'_> {
     fn places(&mut self) {
         self.line("");
         let label = |slug: &str| {
-            let of = self.summary.components.iter().find(|c| c.component == slug);
-            plain(of.map_or(slug, |component| &component.label))
+            let found = self.summary.components.iter().find(|c| c.component == slug);
+            plain(found.map_or(slug, |component| &component.label))
         };
         let top: Vec<String> = self
             .summary
@@ -416,8 +416,8 @@ fn interval(component: &ComponentSummary, measured: &Measured) -> String {
     match measured.cpu_interval_ns {
         Some((low, high)) => {
             let ratio = measured.share_ratio / measured.cpu_ns.max(1) as f64;
-            let of = |ns: u64| percent_number(ns as f64 * ratio);
-            format!("{} – {}", of(low), of(high))
+            let percent_of = |ns: u64| percent_number(ns as f64 * ratio);
+            format!("{} – {}", percent_of(low), percent_of(high))
         }
         None if component.kind == KindName::Timed.as_str() => "measured".to_owned(),
         None => "not known".to_owned(),

@@ -84,16 +84,16 @@ fn ask(socket: &OwnedFd, name: &str, request: libc::c_ulong) -> io::Result<libc:
 /// Whether this is the network namespace of the host, or that cannot be told: that of the first
 /// process, or, where that one may not be looked at, of the kernel's own threads.
 pub fn is_initial_namespace() -> bool {
-    let of = |path: &str| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let Ok(current) = of("/proc/self/ns/net") else {
+    let identity = |path: &str| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let Ok(current) = identity("/proc/self/ns/net") else {
         return true;
     };
-    if let Ok(first) = of("/proc/1/ns/net") {
+    if let Ok(first) = identity("/proc/1/ns/net") {
         return current == first;
     }
     let is_kernel =
         std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
-    match of("/proc/2/ns/net") {
+    match identity("/proc/2/ns/net") {
         Ok(second) if is_kernel => current == second,
         _ => true,
     }

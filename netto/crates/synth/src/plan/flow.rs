@@ -184,7 +184,7 @@ fn initial_numbers(record: &FlowRecord, seed: u64) -> (u32, u32) {
             destination,
         } => (u128::from(source), u128::from(destination)),
     };
-    let of = |address: u128, port: u16, peer: u128, peer_port: u16| {
+    let addresses = |address: u128, port: u16, peer: u128, peer_port: u16| {
         let ports = u64::from(port) << 16 | u64::from(peer_port);
         let halves = |address: u128| [address as u64, (address >> 64) as u64];
         let ([a, b], [c, d]) = (halves(address), halves(peer));
@@ -192,7 +192,7 @@ fn initial_numbers(record: &FlowRecord, seed: u64) -> (u32, u32) {
     };
     let (port, peer_port) = (record.source_port, record.destination_port);
     (
-        of(source, port, destination, peer_port),
-        of(destination, peer_port, source, port),
+        addresses(source, port, destination, peer_port),
+        addresses(destination, peer_port, source, port),
     )
 }

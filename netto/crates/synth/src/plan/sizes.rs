@@ -87,15 +87,15 @@ impl Sizes {
             return Err(Impossible::NoPackets);
         }
         let all = u128::from(bytes);
-        let of = |packets: u64, size: u16| u128::from(packets) * u128::from(size);
-        if all < of(packets, least) {
+        let bytes_of = |packets: u64, size: u16| u128::from(packets) * u128::from(size);
+        if all < bytes_of(packets, least) {
             return Err(Impossible::TooFew {
                 packets,
                 bytes,
                 least,
             });
         }
-        if all > of(packets, most) {
+        if all > bytes_of(packets, most) {
             return Err(Impossible::TooMany {
                 packets,
                 bytes,
@@ -103,7 +103,8 @@ impl Sizes {
             });
         }
         let bare = u64::from(first_bare) + u64::from(last_bare);
-        let is_room = packets > bare && all - of(bare, least) <= of(packets - bare, most);
+        let is_room =
+            packets > bare && all - bytes_of(bare, least) <= bytes_of(packets - bare, most);
         let bare = if is_room { bare } else { 0 };
         let others = packets - bare;
         // Not more than `bytes`, as the check above has it.
@@ -179,25 +180,29 @@ mod tests {
     #[test]
     fn handshakes_are_bare_where_the_others_have_room() {
         let sizes = |bytes| Sizes::new(4, bytes, (40, 1500), (true, true)).expect("it is possible");
-        let of = |sizes: Sizes| (0..4).map(|index| sizes.of(index)).collect::<Vec<_>>();
-        assert_eq!(of(sizes(3080)), [40, 1500, 1500, 40]);
+        let first_sizes = |sizes: Sizes| (0..4).map(|index| sizes.of(index)).collect::<Vec<_>>();
+        assert_eq!(first_sizes(sizes(3080)), [40, 1500, 1500, 40]);
         assert_eq!(
-            of(sizes(3081)),
+            first_sizes(sizes(3081)),
             [771, 770, 770, 770],
             "no room without the first and last"
         );
-        assert_eq!(of(sizes(160)), [40; 4]);
+        assert_eq!(first_sizes(sizes(160)), [40; 4]);
     }
 
     #[test]
     fn words_are_kept_whole_where_the_bytes_allow_it() {
-        let of = |bytes, most| {
+        let sizes_of = |bytes, most| {
             let sizes = Sizes::in_words(3, bytes, (32, most)).expect("it is possible");
             (0..3).map(|index| sizes.of(index)).collect::<Vec<_>>()
         };
-        assert_eq!(of(308, 1500), [104, 104, 100]);
-        assert_eq!(of(310, 1500), [104, 104, 102]);
-        assert_eq!(of(307, 103), [103, 102, 102], "no other sizes have room");
+        assert_eq!(sizes_of(308, 1500), [104, 104, 100]);
+        assert_eq!(sizes_of(310, 1500), [104, 104, 102]);
+        assert_eq!(
+            sizes_of(307, 103),
+            [103, 102, 102],
+            "no other sizes have room"
+        );
     }
 
     #[test]

@@ -76,14 +76,14 @@ mod tests {
             duration_ns: 900,
             packets: 10,
         };
-        let of = |percent, seed| -> Vec<u64> {
+        let times_of = |percent, seed| -> Vec<u64> {
             let jitter = Jitter { percent, seed };
             (0..10).map(|index| times.of(index, 1, jitter)).collect()
         };
         let even: Vec<u64> = (0..10).map(|index| 1000 + index * 100).collect();
-        assert_eq!(of(0, 1), even);
-        assert_ne!(of(50, 1), even);
-        assert_eq!(of(50, 1), of(50, 1));
-        assert_ne!(of(50, 1), of(50, 2));
+        assert_eq!(times_of(0, 1), even);
+        assert_ne!(times_of(50, 1), even);
+        assert_eq!(times_of(50, 1), times_of(50, 1));
+        assert_ne!(times_of(50, 1), times_of(50, 2));
     }
 }

@@ -177,15 +177,18 @@ fn broken(error: LogError) -> Fault {
 /// When the first and the last of so many packets are sent: evenly over the interval, and each
 /// conversation a little after the one before it.
 fn times(snapshot: &Snapshot, packets: u64, (slot, slots): (u64, u64)) -> (u64, u64) {
-    let of = |part: u128, whole: u128| {
+    let rounded_share = |part: u128, whole: u128| {
         // A part of the interval, which has 64 bits.
         (u128::from(snapshot.interval_ns) * part / whole) as u64
     };
     let packets = u128::from(packets);
     let begin = snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns);
     let (slot, slots) = (u128::from(slot), u128::from(slots));
-    let start = begin.saturating_add(of(2 * slot + 1, 2 * slots * packets));
-    (start, start.saturating_add(of(packets - 1, packets)))
+    let start = begin.saturating_add(rounded_share(2 * slot + 1, 2 * slots * packets));
+    (
+        start,
+        start.saturating_add(rounded_share(packets - 1, packets)),
+    )
 }
 
 /// What one end of a conversation sent; none if that cannot be.

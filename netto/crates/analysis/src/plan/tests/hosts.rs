@@ -9,13 +9,13 @@ struct Expected {
     /// Part of the reason why parts of the RX softirq are not sampled; `None`: they are.
     no_parts: Option<&'static str>,
     /// Words that must be in the notes.
-    told: &'static [&'static str],
+    notes: &'static [&'static str],
 }
 
 const ALL_WELL: Expected = Expected {
     sockets: Some("fentry"),
     no_parts: None,
-    told: &[],
+    notes: &[],
 };
 
 /// The perfect host minus one thing at a time, and real kernels. Without BTF there is no plan; that
@@ -59,7 +59,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             },
             Expected {
                 no_parts: Some("CAP_SYSLOG"),
-                told: &["CAP_SYSLOG"],
+                notes: &["CAP_SYSLOG"],
                 ..ALL_WELL
             },
         ),
@@ -71,7 +71,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             },
             Expected {
                 no_parts: Some("kptr_restrict"),
-                told: &["kptr_restrict"],
+                notes: &["kptr_restrict"],
                 ..ALL_WELL
             },
         ),
@@ -83,7 +83,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             },
             Expected {
                 no_parts: Some("CAP_PERFMON"),
-                told: &["CAP_PERFMON"],
+                notes: &["CAP_PERFMON"],
                 ..ALL_WELL
             },
         ),
@@ -98,7 +98,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             Expected {
                 sockets: None,
                 no_parts: Some("kptr_restrict"),
-                told: &["not measured", "no kprobes", "kptr_restrict"],
+                notes: &["not measured", "no kprobes", "kptr_restrict"],
             },
         ),
         (
@@ -123,7 +123,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             Expected {
                 sockets: None,
                 no_parts: Some("CAP_PERFMON"),
-                told: &["not measured", "refuses kprobes"],
+                notes: &["not measured", "refuses kprobes"],
             },
         ),
         // netto measures nothing by cgroups, so their hierarchy is not a fact.
@@ -147,7 +147,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             },
             Expected {
                 sockets: Some("sampling"),
-                told: &["estimated by sampling", "Operation not permitted"],
+                notes: &["estimated by sampling", "Operation not permitted"],
                 ..ALL_WELL
             },
         ),
@@ -177,10 +177,10 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
         let notes = plan.notes().join(" ");
         assert_eq!(
             notes.is_empty(),
-            expected.told.is_empty(),
+            expected.notes.is_empty(),
             "{host}: {notes}"
         );
-        for words in expected.told {
+        for words in expected.notes {
             assert!(notes.contains(words), "{host}: {notes}");
         }
     }

@@ -38,7 +38,7 @@ pub(crate) async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Option<F::
     .await
 }
 
-fn gone(slots: &[&Slot]) -> Vec<bool> {
+fn are_gone(slots: &[&Slot]) -> Vec<bool> {
     let is_evicted = |slot: &&Slot| slot.connection().is_evicted();
     slots.iter().map(is_evicted).collect()
 }
@@ -54,7 +54,7 @@ fn strangers_never_take_the_place_of_a_guest_or_a_dashboard() {
         .filter_map(|number| all.admit(host(number)))
         .collect();
     assert_eq!(crowd.len(), 200);
-    assert_eq!(gone(&[&guest, &dashboard]), [false, false]);
+    assert_eq!(are_gone(&[&guest, &dashboard]), [false, false]);
     let is_there = |slot: &&Slot| !slot.connection().is_evicted();
     assert_eq!(crowd.iter().filter(is_there).count(), 1);
 }
@@ -72,7 +72,7 @@ fn one_peer_cannot_keep_all_dashboards() {
     assert!(open(1).1.is_none(), "it has its share already");
     let (other, dashboard) = open(2);
     assert!(dashboard.is_some());
-    assert_eq!(gone(&[&older, &newer, &other]), [false, true, false]);
+    assert_eq!(are_gone(&[&older, &newer, &other]), [false, true, false]);
     assert!(open(3).1.is_none(), "everybody has one");
     assert_eq!(all.evictions.load(Ordering::Relaxed), 1);
 }
@@ -106,7 +106,7 @@ fn bytes_are_held_until_they_are_read() {
         one.visitor().hold_bytes(600_000).is_none(),
         "the other reads it"
     );
-    assert_eq!(gone(&[&one, &other]), [false, false]);
+    assert_eq!(are_gone(&[&one, &other]), [false, false]);
 }
 
 #[actix_web::test]
@@ -134,7 +134,7 @@ async fn profiles_are_shared_by_customer_and_a_place_is_free_once_a_recording_ha
         "until the end of another"
     );
     assert_eq!(
-        gone(&[&slots[0], &slots[1], &one, &other]),
+        are_gone(&[&slots[0], &slots[1], &one, &other]),
         [false, true, false, false]
     );
     drop(held.remove(1));

@@ -371,18 +371,18 @@ fn by_digests_the_same_intervals_count() {
     let mut holed = run(100, 101..=800);
     holed.extend(run(100, 1_101..=1_900).split_off(1));
     let holed = folder.log("holed", &holed);
-    let of = |after: u64, until: u64| Span {
+    let between = |after: u64, until: u64| Span {
         after_unix_ns: Some(after * SECOND),
         until_unix_ns: until * SECOND,
     };
     // Files and span, and how many intervals are read by digests.
     for (paths, span, expected) in [
         (vec![&whole], Span::EVER, 1_900),
-        (vec![&whole], of(400, 1_950), 1_200),
-        (vec![&whole], of(750, 1_200), 0),
+        (vec![&whole], between(400, 1_950), 1_200),
+        (vec![&whole], between(750, 1_200), 0),
         (vec![&whole, &part], Span::EVER, 1_300),
         (vec![&whole, &whole], Span::EVER, 0),
-        (vec![&part, &other_run], of(0, 2_650), 0),
+        (vec![&part, &other_run], between(0, 2_650), 0),
         (vec![&other_run, &whole], Span::EVER, 2_191),
         (vec![&holed, &whole], Span::EVER, 100),
     ] {
