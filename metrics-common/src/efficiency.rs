@@ -15,6 +15,7 @@ pub const LEAST_BYTES: u64 = 125_000;
 
 /// Work that networking does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Packets that the RX softirq passed up the stack; packets merged by GRO count as one.
@@ -49,26 +50,34 @@ pub fn done(snapshot: &Snapshot, work: Work) -> Option<u64> {
 
 /// CPU time in relation to work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Efficiency {
     /// CPU time of the RX softirq for each packet passed up the stack, nanoseconds. Packets
     /// merged by GRO count as one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub rx_ns_per_packet: Option<f64>,
     /// CPU time of socket sends for each message, nanoseconds; for each timed call on a single
     /// CPU, and where messages are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub ns_per_send: Option<f64>,
     /// The same of receives.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub ns_per_receive: Option<f64>,
-    /// CPU time of all networking for 10⁹ bits over the wire, in and out together, seconds.
+    /// CPU time of all networking for 10⁹ bits over the wire, in and out together, seconds; of the
+    /// host only, and from a megabit on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub cpu_seconds_per_gigabit: Option<f64>,
     /// The same for 10⁹ bits sent or received by sockets, including traffic within the host.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub cpu_seconds_per_socket_gigabit: Option<f64>,
     /// Packets for each poll of NAPI.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub packets_per_poll: Option<f64>,
 }
 

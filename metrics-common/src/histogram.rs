@@ -4,7 +4,6 @@
 //! so its middle is within an eighth of every value in it. Negative values and values of 2^34 ns
 //! (17 s) or more are clock anomalies: they are in no bucket, and callers count them separately.
 
-use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 /// Steps of each power of two.
@@ -38,6 +37,7 @@ pub fn bucket_of(ns: u64) -> Option<usize> {
 
 /// The range of a bucket: from `lower_ns` to below `upper_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bounds {
     /// The least latency in it, nanoseconds.
     pub lower_ns: u64,
@@ -70,17 +70,23 @@ pub fn bounds(bucket: usize) -> Bounds {
 
 /// A percentile, as exact as its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentile {
     /// The middle of its bucket, nanoseconds.
     pub ns: u64,
-    /// It is not less than this.
+    /// It is not less than this, nanoseconds.
     pub lower_ns: u64,
-    /// It is less than this.
+    /// It is less than this, nanoseconds.
     pub upper_ns: u64,
 }
 
 /// Latencies counted by bucket, and their sum. Merging loses nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "HistogramView")
+)]
 pub struct Histogram {
     /// By bucket; always [`BUCKETS`] of them.
     counts: Vec<u64>,
@@ -182,36 +188,42 @@ impl Histogram {
     }
 }
 
-/// For JSON: only non-empty buckets.
-impl Serialize for Histogram {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Histogram", 3)?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("sum_ns", &self.sum_ns)?;
-        fields.serialize_field("buckets", &Filled(&self.counts))?;
-        fields.end()
-    }
+/// As JSON has it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct HistogramView {
+    /// How many packets there are in it.
+    count: u64,
+    /// All their latencies together, nanoseconds.
+    sum_ns: u64,
+    /// Buckets that hold something, ascending.
+    buckets: Vec<Bucket>,
 }
 
-/// The non-empty buckets.
-struct Filled<'a>(&'a [u64]);
-
+/// A bucket.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Bucket {
     #[serde(flatten)]
     bounds: Bounds,
+    /// How many packets are in it.
     count: u64,
 }
 
-impl Serialize for Filled<'_> {
+impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
-        for (bucket, &count) in filled {
-            let bounds = bounds(bucket);
-            list.serialize_element(&Bucket { bounds, count })?;
-        }
-        list.end()
+        let filled = self.counts.iter().enumerate();
+        let filled = filled.filter(|(_, count)| **count > 0);
+        let bucket = |(bucket, &count)| Bucket {
+            bounds: bounds(bucket),
+            count,
+        };
+        let view = HistogramView {
+            count: self.count(),
+            sum_ns: self.sum_ns,
+            buckets: filled.map(bucket).collect(),
+        };
+        view.serialize(serializer)
     }
 }
 

@@ -47,6 +47,9 @@ pub use words::{KindName, Method};
 #[macro_use]
 pub mod view;
 
+#[cfg(feature = "schema")]
+mod schema;
+
 messages! {
     pub mod advice;
     #[cfg(not(target_arch = "wasm32"))]

@@ -16,6 +16,7 @@ pub use evidence::Evidence;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Nothing to do.
@@ -187,15 +188,17 @@ impl Loss {
 
 /// Something with a name and its CPU time as a share of the host, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Named {
     /// Its name for people.
     pub label: String,
-    /// Its share.
+    /// CPU time as a share of the time of all CPUs, 0 to 1.
     pub share_ratio: f64,
 }
 
 /// The part of networking that takes most.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Leader {
     /// Its stable name.
     pub component: String,
@@ -348,6 +351,7 @@ impl Whose {
 
 /// A verdict in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// Its level.
     pub level: Level,

@@ -10,6 +10,11 @@ named! {
     /// A point on a packet's way at which its latency is measured, in the order of that way; those not
     /// measured from the packet's arrival are last.
     #[derive(PartialOrd, Ord)]
+    #[cfg_attr(
+        feature = "schema",
+        derive(schemars::JsonSchema),
+        schemars(with = "String", extend("enum" = Point::ALL.map(Point::slug)))
+    )]
     Point:
     IpStart "ip-start" "IP"
         "From a packet's arrival until IP begins with it.";

@@ -15,8 +15,10 @@ pub const MOST_INTERRUPTS: usize = 64;
 
 /// The host's set-up, as it was read last; a field is absent if it cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setup {
     /// Interfaces of the host's own network namespace that are up: those that have received most.
+    #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub interfaces: Vec<InterfaceSetup>,
     /// `net.core.netdev_budget`: packets of an RX softirq at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +54,7 @@ pub struct Setup {
 
 /// Memory in the buffers of a protocol's sockets, in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketMemory {
     /// What they hold.
     pub pages: u64,
@@ -68,6 +71,7 @@ impl SocketMemory {
 
 /// How an interface is set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceSetup {
     /// Its name.
     pub name: String,
@@ -78,6 +82,7 @@ pub struct InterfaceSetup {
     pub rps_cpus: Vec<u32>,
     /// Its interrupts, each with the CPUs that may take it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
     pub interrupts: Vec<(u32, Vec<u32>)>,
     /// Whether received packets are merged (GRO).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ pub const MOST_PLACES: usize = 128;
 
 /// Packets dropped for one reason in one function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropPlace {
     /// The kernel's name of the reason (`enum skb_drop_reason`) without its prefix, such as
     /// `NO_SOCKET`; empty where the kernel gives none (before 5.17).
@@ -27,14 +28,14 @@ pub struct DropPlace {
 
 /// Packets dropped in an interval, of all network namespaces (`skb:kfree_skb`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drops {
     /// Places by number of packets, descending. A place is named some seconds after its first
     /// drop; that interval then includes its earlier packets.
     pub places: Vec<DropPlace>,
-    /// Packets dropped at places beyond [`MOST_PLACES`].
+    /// Packets dropped at further places: 128 at most are listed.
     pub other_packets: u64,
-    /// All dropped packets by CPU ([`crate::Snapshot::cpus`]), including those of places
-    /// without a name yet.
+    /// All dropped packets by CPU, including those of places without a name yet.
     pub cpus: Vec<u64>,
     /// How the packets were estimated, where not all of them were counted.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,13 +1,17 @@
 //! Counts that are estimated, because their probes were attached for a part of the time only.
 
 use netto_estimate::{Bounds, Figure};
-use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::text::percent;
 
 /// How counts were estimated, and how sure they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "EstimatedView")
+)]
 pub struct Estimated {
     /// The time for which counts were estimated, nanoseconds.
     pub ns: u64,
@@ -128,13 +132,27 @@ impl From<Wire> for Estimated {
     }
 }
 
+/// As JSON has it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct EstimatedView {
+    /// The time for which they were estimated, nanoseconds.
+    ns: u64,
+    /// The part of it in which they were counted.
+    counted_ns: u64,
+    /// Half of the 95 % interval of all of them together, as a share of them; null where there are
+    /// none.
+    margin_ratio: Option<f64>,
+}
+
 impl Serialize for Estimated {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Estimated", 3)?;
-        fields.serialize_field("ns", &self.ns)?;
-        fields.serialize_field("counted_ns", &self.counted_ns)?;
-        fields.serialize_field("margin_ratio", &self.margin_ratio())?;
-        fields.end()
+        let view = EstimatedView {
+            ns: self.ns,
+            counted_ns: self.counted_ns,
+            margin_ratio: self.margin_ratio(),
+        };
+        view.serialize(serializer)
     }
 }
 

@@ -27,6 +27,7 @@ pub const MOST_PREFIXES: usize = 10;
 /// The packets of some interfaces by conversation. `packets` is the sum of those of conversations,
 /// of `other`, of prefixes, and of those lost; so are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flows {
     /// Those with the most bytes, descending.
     pub conversations: Vec<Conversation>,
@@ -75,8 +76,10 @@ pub struct Flows {
 
 /// The name of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostName {
     /// Its address.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub address: IpAddr,
     /// By reverse DNS: letters, digits, `-`, `_` and `.`.
     pub name: String,
@@ -84,15 +87,18 @@ pub struct HostName {
 
 /// The begin of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subnet {
     /// Its first address.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub address: IpAddr,
-    /// How many bits all of its addresses share.
+    /// How many bits all of its addresses share; 0: any address.
     pub bits: u8,
 }
 
 /// Packets of flows for which the table had no room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowPrefix {
     /// The interface where they were seen.
     pub interface: String,
@@ -106,25 +112,28 @@ pub struct FlowPrefix {
     pub amount: Amount,
     /// How many flows they were at least. In a sum, in the interval with the most.
     pub least_flows: u64,
-    /// Time of the RX softirq, nanoseconds, which is in `other_cpu_ns`; `None` where it is not known.
+    /// Time of the RX softirq, nanoseconds, which is in `other_cpu_ns`; null where it is not known.
     pub cpu_ns: Option<u64>,
 }
 
 /// Packets and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Amount {
-    /// On the wire.
+    /// Packets on the wire.
     pub packets: u64,
-    /// Of IP packets.
+    /// Bytes of IP packets.
     pub bytes: u64,
 }
 
 /// An end of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowEnd {
     /// Its address.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub address: IpAddr,
-    /// Its port, if the protocol has ports.
+    /// Its port; null if the protocol has none.
     pub port: Option<u16>,
 }
 
@@ -140,6 +149,7 @@ impl fmt::Display for FlowEnd {
 
 /// The flows between two ends, in both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conversation {
     /// The interface where it was seen.
     pub interface: String,
@@ -155,12 +165,12 @@ pub struct Conversation {
     pub received: Amount,
     /// Packets that were sampled for it: what its figures rest on.
     pub sampled_packets: u64,
-    /// The variance of its packets: those that came as one were sampled as one. `None` in what an older
-    /// netto has written, and in a sum that contains it.
+    /// The variance of its packets: those that came as one were sampled as one. Null in what an
+    /// older netto has written, and in a sum that contains it.
     #[serde(default)]
     pub packets_variance: Option<u64>,
     /// Time of the RX softirq, nanoseconds: what samples show, and what of a CPU's time they do not
-    /// shared among the packets that it received; `None` where that time is not known.
+    /// shared among the packets that it received; null where that time is not known.
     pub cpu_ns: Option<u64>,
     /// What samples show of it, and of its sends.
     #[serde(default)]

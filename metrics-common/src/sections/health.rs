@@ -18,6 +18,7 @@ pub const MOST_READING_GROUPS: usize = 32;
 
 /// The host's health in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
     /// For how much time counts stand, nanoseconds.
     pub measured_ns: u64,
@@ -25,27 +26,34 @@ pub struct Health {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns: Option<u64>,
     /// The block devices that the score is about.
+    #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub devices: Vec<BlockDevice>,
     /// Times that reads looked into the page cache, for files of these devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_lookups: Option<u64>,
     /// Reads by control group, of files and devices of any kind: the largest, and all others together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 32)))]
     pub groups: Vec<GroupReads>,
     /// Time in which tasks waited for a resource.
+    #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub pressure: Vec<Pressure>,
     /// TCP's connections and listening sockets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpHealth>,
     /// Interfaces that are up, without loopback.
+    #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub links: Vec<LinkHealth>,
     /// Drives that tell of themselves.
+    #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub drives: Vec<DriveHealth>,
     /// Share of the CPUs' time that is not idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub cpu_ratio: Option<f64>,
     /// Share of memory that is not available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub memory_ratio: Option<f64>,
     /// What is not known here, and why.
     pub missing: Vec<MissingFigure>,
@@ -53,10 +61,12 @@ pub struct Health {
 
 /// A block device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockDevice {
     /// Its name.
     pub name: String,
     /// What it is: `nvme`, `ssd`, `rotational`, `virtual` (its host knows), `loop` or `stacked`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["nvme", "ssd", "rotational", "virtual", "loop", "stacked"])))]
     pub class: String,
     /// Reads.
     pub reads: Requests,
@@ -68,6 +78,7 @@ pub struct BlockDevice {
 
 /// Requests of one direction that a device completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Requests {
     /// How many.
     pub count: u64,
@@ -82,6 +93,7 @@ pub struct Requests {
 
 /// Requests that probes have timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timed {
     /// How many.
     pub count: u64,
@@ -95,6 +107,7 @@ pub struct Timed {
 
 /// Reads of the tasks of a control group (version 2).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupReads {
     /// Its path below the mount; absent of all others together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,8 +121,10 @@ pub struct GroupReads {
 
 /// Time in which tasks waited for a resource (pressure stall information).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pressure {
     /// `cpu`, `io` or `memory`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["cpu", "io", "memory"])))]
     pub resource: String,
     /// Time in which some task waited.
     pub some_ns: u64,
@@ -120,6 +135,7 @@ pub struct Pressure {
 
 /// TCP's connections that are established, without those within the host, and listening sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpHealth {
     /// Connections that were looked at.
     pub connections: u64,
@@ -137,6 +153,7 @@ pub struct TcpHealth {
 
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkHealth {
     /// Its name.
     pub name: String,
@@ -156,6 +173,7 @@ pub struct LinkHealth {
 
 /// What a drive tells of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DriveHealth {
     /// Its name.
     pub name: String,

@@ -26,6 +26,7 @@ const MOST_ROWS: usize = 1 << 14;
 
 /// What happened on CPUs that are meant to be quiet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intruders {
     /// The CPUs that are meant to be quiet, ascending.
     pub cpus: Vec<QuietCpu>,
@@ -37,6 +38,7 @@ pub struct Intruders {
 
 /// A CPU that is meant to be quiet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuietCpu {
     /// Its number.
     pub cpu: u32,
@@ -48,16 +50,18 @@ pub struct QuietCpu {
 
 /// A setting that keeps work off a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quietness {
     /// Its kind.
     pub kind: QuietKind,
-    /// Path of the control group of a cpuset; empty for other kinds.
+    /// Path of the control group of a cpuset; absent for other kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpuset: String,
 }
 
 /// The kind of such a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum QuietKind {
     /// The kernel's parameter `isolcpus`.
@@ -70,17 +74,21 @@ pub enum QuietKind {
 
 /// Softirq time on a quiet CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intrusion {
     /// The CPU.
     pub cpu: u32,
-    /// Row of the event.
+    /// The event, by the slug of its component.
     #[serde(serialize_with = "slug")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub event: u32,
-    /// Who caused it.
+    /// Who caused it; `unknown` of what is no networking, too.
     #[serde(serialize_with = "named")]
+    #[cfg_attr(feature = "schema", schemars(with = "Named<'static>"))]
     pub cause: Owner,
     /// Who was interrupted.
     #[serde(serialize_with = "named")]
+    #[cfg_attr(feature = "schema", schemars(with = "Named<'static>"))]
     pub victim: Owner,
     /// CPU time, nanoseconds.
     pub ns: u64,
@@ -88,9 +96,11 @@ pub struct Intrusion {
 
 /// Sends and softirqs of a cause on a CPU that is not meant to be quiet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Origin {
     /// The cause.
     #[serde(serialize_with = "named")]
+    #[cfg_attr(feature = "schema", schemars(with = "Named<'static>"))]
     pub owner: Owner,
     /// The CPU.
     pub cpu: u32,
@@ -103,14 +113,19 @@ fn slug<S: Serializer>(event: &u32, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 /// An owner by its name for people; what else is known of it has the section of owners.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Named<'a> {
+    /// Its name for people.
+    label: String,
+    /// What it is, as in `owners`.
+    kind: OwnerKind,
+    /// Path of its control group; absent if it has none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cgroup: &'a str,
+}
+
 fn named<S: Serializer>(owner: &Owner, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Named<'a> {
-        label: String,
-        kind: OwnerKind,
-        #[serde(skip_serializing_if = "str::is_empty")]
-        cgroup: &'a str,
-    }
     let named = Named {
         label: owner.label(),
         kind: owner.kind,

@@ -11,6 +11,7 @@ use crate::packed::{self, Damaged, Packed};
 /// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
 /// (which counts in ticks of 10 ms, `man 5 proc_stat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuModes {
     /// User mode, guests included.
     pub user_ns: u64,
@@ -104,8 +105,9 @@ impl Cell for CpuModes {
 
 /// CPU time by mode in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Modes {
-    /// Modes of each CPU, in the order of [`crate::Snapshot::cpus`].
+    /// Modes of each CPU, in the order of the CPUs of the snapshot.
     pub cpus: Vec<CpuModes>,
     /// Modes of the whole host, which `/proc/stat` counts separately.
     pub host: CpuModes,

@@ -41,6 +41,7 @@ impl OwnPart {
 
 /// The CPU with the largest share of netto's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostliestCpu {
     /// The kernel's number of the CPU.
     pub cpu: u32,
@@ -50,8 +51,9 @@ pub struct CostliestCpu {
 
 /// The cost of one instrument's analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstrumentCost {
-    /// The instrument, as in [`crate::InstrumentInfo::name`].
+    /// The instrument, by its name in `/api/v1/info`.
     pub name: String,
     /// Time of its analysis in the interval, nanoseconds.
     pub analysis_ns: u64,

@@ -31,6 +31,7 @@ pub const MOST_OWNERS: usize = 512;
 named! {
     /// The kind of an owner.
     #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     OwnerKind:
     /// A control group, with all processes in it.
@@ -63,10 +64,11 @@ impl OwnerKind {
     }
 }
 
-/// An owner. Fields that are unknown, or meaningless for its kind, are empty.
+/// An owner. Fields that are unknown, or meaningless for its kind, are empty, and absent from JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Owner {
-    /// Its kind.
+    /// What it is.
     pub kind: OwnerKind,
     /// Of a control group or process, the kernel's number of the group; of an interface, the inode
     /// of its network namespace.
@@ -79,7 +81,7 @@ pub struct Owner {
     /// Of an interface, the direction of packets: `forwarded to veth12`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub interface: String,
-    /// Process number; 0 for other kinds.
+    /// Of a process, its number; 0 for other kinds, which JSON leaves out.
     #[serde(default, skip_serializing_if = "is_zero_pid")]
     pub pid: u32,
     /// Start of the process, nanoseconds since boot: distinguishes processes with a reused number.
@@ -231,10 +233,11 @@ pub struct Caused {
 
 /// Softirq time that one owner caused and another paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interruption {
-    /// The owner that caused it: index in [`Owners::owners`].
+    /// The owner that caused it: place in `owners`, from 0.
     pub cause: u32,
-    /// The interrupted owner: index in [`Owners::owners`].
+    /// The interrupted owner: place in `owners`, from 0.
     pub payer: u32,
     /// CPU time on all CPUs, nanoseconds.
     pub ns: u64,

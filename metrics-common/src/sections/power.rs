@@ -21,6 +21,7 @@ const MOST_ZONES: usize = 256;
 
 /// Energy of one RAPL zone in the interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZonePower {
     /// The zone's name with its path of parents, e.g. `package-0` or `package-0/dram`.
     /// Zones of different depth overlap: never add a zone to its parent.
@@ -31,6 +32,7 @@ pub struct ZonePower {
 
 /// Power in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Power {
     /// Power of packages and their memory, watts.
     pub host_watts: f64,

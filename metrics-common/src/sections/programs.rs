@@ -20,13 +20,14 @@ pub use view::PROGRAMS;
 /// Most programs named in a snapshot or a sum; the time of further ones is summed.
 pub const MOST_PROGRAMS: usize = 64;
 
-/// Programs under networking, from sampled stacks.
+/// CPU time of BPF programs on the way of packets, from sampled stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Programs {
-    /// By CPU time, descending.
+    /// Programs, those with the most time first; 64 at most.
     pub programs: Vec<Program>,
-    /// CPU time of others by CPU ([`crate::Snapshot::cpus`]), nanoseconds: programs beyond
-    /// [`MOST_PROGRAMS`], and code whose program is not certain.
+    /// CPU time of others by CPU, nanoseconds: of further programs, and of code whose program is
+    /// not certain.
     pub other_cpu_ns: Vec<u64>,
     /// Samples that this rests on.
     pub other_samples: u64,
@@ -34,6 +35,11 @@ pub struct Programs {
 
 /// A BPF program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "ProgramView<'static>")
+)]
 pub struct Program {
     /// The program, with what its times rest on.
     pub about: About,
@@ -49,6 +55,7 @@ pub struct Program {
 
 /// A program without its times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct About {
     /// Its number since the kernel started, never used again.
     pub id: u32,
@@ -63,7 +70,7 @@ pub struct About {
     pub is_own: bool,
     /// Where it is attached, as far as known.
     pub attached: Vec<Attachment>,
-    /// Why nothing is known of where it is attached; empty if something is.
+    /// Why nothing is known of that; absent if something is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unattached: String,
     /// Samples that its time rests on.
@@ -72,15 +79,16 @@ pub struct About {
     /// found by samples, too; nanoseconds.
     #[serde(default)]
     pub systematic_ns: u64,
-    /// How many packets it had, for the time in which that is known.
+    /// How many packets it had, where and while that is known; null if never.
     pub packets: Option<Packets>,
-    /// Why packets are not known; empty if they are.
+    /// Why packets are not known; absent if they are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uncounted: String,
 }
 
 /// A place where a program is attached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attachment {
     /// The kind of place: `xdp`, `tcx_ingress`, `cgroup_inet_egress`, `tracepoint`.
     pub hook: String,
@@ -90,6 +98,7 @@ pub struct Attachment {
 
 /// Packets of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
     /// Number of packets: of the program's interfaces, or of its runs.
     pub count: u64,
@@ -151,24 +160,36 @@ impl Program {
     }
 }
 
-/// As JSON has it.
+/// A BPF program, as JSON has it.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ProgramView<'a> {
     #[serde(flatten)]
     about: &'a About,
+    /// Its CPU time within networking, with what it calls, per CPU; nanoseconds, an estimate.
     cpu_ns: &'a [u64],
+    /// Where the sum of `cpu_ns` lies with a confidence of 95 %, nanoseconds: by the number of
+    /// samples and `systematic_ns`. Absent without samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_ns: Option<Bounds>,
+    /// The owners of the packets that it ran for, those with the most time first, `unknown` last; 8
+    /// at most, further ones are `other`. They sum to its time. Absent where owners are not
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     owners: Option<Vec<CauseView<'a>>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CauseView<'a> {
+    /// Its name for people.
     label: String,
     #[serde(flatten)]
     owner: &'a Owner,
+    /// The program's CPU time for its packets, nanoseconds over all CPUs.
     total_ns: u64,
+    /// Where `total_ns` lies with a confidence of 95 %, nanoseconds, the program's time taken as
+    /// given. Absent of what is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_ns: Option<Bounds>,
 }

@@ -26,10 +26,12 @@ pub const SOFTIRQS: [&str; SOFTIRQ_VECTORS as usize] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// The slowest softirqs of those that were timed, none that took less than [`SLOW_NS`].
+/// The slowest softirqs of those that were timed, none that took less than 100 µs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slowest {
-    /// By length, descending.
+    /// By length, descending; 10 at most.
+    #[cfg_attr(feature = "schema", schemars(length(max = 10)))]
     pub softirqs: Vec<SlowSoftirq>,
     /// How many softirqs were timed, on all CPUs.
     pub timed: u64,
@@ -41,6 +43,7 @@ pub struct Slowest {
 
 /// A softirq.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowSoftirq {
     /// When it began, nanoseconds since the Unix epoch.
     pub began_unix_ns: u64,
@@ -48,30 +51,35 @@ pub struct SlowSoftirq {
     pub length_ns: u64,
     /// Its CPU.
     pub cpu: u32,
-    /// The kernel's name of its vector.
+    /// The kernel's name of its vector, as in `/proc/softirqs`.
     pub softirq: String,
-    /// Slug of the component that most of its samples showed; `None` if none was taken in it that
+    /// Slug of the component that most of its samples showed; null if none was taken in it that
     /// shows networking.
     pub part: Option<String>,
     /// Samples that show networking.
     pub samples: u32,
-    /// Whose packets most of its samples were for, or else the one that it met last; of kind unknown
-    /// where owners did not meet its packets.
+    /// For whose packets most of its samples were, or else the one that it met last; of kind
+    /// `unknown` where owners did not meet its packets, `nobody` where it met none.
     #[serde(serialize_with = "with_label")]
+    #[cfg_attr(feature = "schema", schemars(with = "Labelled<'static>"))]
     pub cause: Owner,
     /// Who was interrupted.
     #[serde(serialize_with = "with_label")]
+    #[cfg_attr(feature = "schema", schemars(with = "Labelled<'static>"))]
     pub payer: Owner,
 }
 
 /// An owner with its name for people.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Labelled<'a> {
+    /// Its name for people.
+    label: String,
+    #[serde(flatten)]
+    owner: &'a Owner,
+}
+
 fn with_label<S: Serializer>(owner: &Owner, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Labelled<'a> {
-        label: String,
-        #[serde(flatten)]
-        owner: &'a Owner,
-    }
     let label = owner.label();
     Labelled { label, owner }.serialize(serializer)
 }

@@ -51,17 +51,21 @@ named! {
 
 /// The work in an interval. Counts are of the interval; unreadable ones are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Traffic {
-    /// By [`SoftnetCount::ALL`] and CPU ([`crate::Snapshot::cpus`]).
+    /// What the kernel counts of each CPU's receive path; a count that is not known is absent.
     #[serde(serialize_with = "softnet_by_name")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "softnet_schema"))]
     pub softnet: Rows<u64>,
-    /// The host's interfaces.
+    /// Of the host's own network namespace; absent if not known in this interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<Interfaces>,
-    /// By [`ProtocolCount::ALL`].
+    /// What TCP and UDP count in the host's own network namespace; what is not known is absent.
     #[serde(serialize_with = "protocols_by_name")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "protocols_schema"))]
     pub protocols: Vec<Option<u64>>,
-    /// Counts of probes; absent if probes are refused or detached.
+    /// What probes count of sockets for networking, in every network namespace, and of NAPI, on all
+    /// CPUs together; what this kernel does not show is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
 }
@@ -82,6 +86,18 @@ impl Traffic {
     pub fn protocol(&self, count: ProtocolCount) -> Option<u64> {
         *self.protocols.get(count as usize)?
     }
+}
+
+#[cfg(feature = "schema")]
+fn softnet_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let counts = SoftnetCount::ALL.map(|count| (count.slug(), count.help()));
+    crate::schema::by_name::<Vec<u64>>(generator, &counts)
+}
+
+#[cfg(feature = "schema")]
+fn protocols_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let counts = ProtocolCount::ALL.map(|count| (count.slug(), count.help()));
+    crate::schema::by_name::<u64>(generator, &counts)
 }
 
 /// Each known count under its name.

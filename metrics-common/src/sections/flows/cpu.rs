@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Conversation, Flows, sum_of_known};
 use crate::confidence::figure;
 
-/// CPU time of a conversation that samples show, nanoseconds; `None` where none can.
+/// CPU time of a conversation that samples show, nanoseconds; null where none can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledTime {
     /// Of the time of the RX softirq; the rest of that is by packets.
     pub received_ns: Option<u64>,
@@ -20,18 +21,20 @@ pub struct SampledTime {
 
 /// An event's time, of which samples show whose it was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Nanoseconds.
     pub ns: u64,
-    /// The sum over intervals of that time times the time for which one independent sample stands, in
-    /// nanoseconds times milliseconds, as in [`crate::sections::OwnerBasis::cause_ns_ms`]. `None` in what
-    /// an older netto has written, and in a sum that contains it.
+    /// The sum over intervals of that time times the time for which one independent sample stands,
+    /// in nanoseconds times milliseconds, as for owners. Null in what an older netto has written,
+    /// and in a sum that contains it.
     #[serde(default)]
     pub sample_ns_ms: Option<u64>,
 }
 
 /// What samples show of all conversations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledTimes {
     /// Of the RX softirq.
     pub received: Option<Evidence>,

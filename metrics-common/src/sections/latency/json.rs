@@ -1,16 +1,37 @@
 //! A point in JSON: only non-empty buckets, with their bounds.
 
-use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::PointLatency;
-use crate::latency::{Bounds, bounds};
+use crate::latency::{Bounds, Point, bounds};
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct PointView<'a> {
+    /// Which point of a packet's way.
+    point: Point,
+    /// How it is measured: `fentry`, or which tracepoint stands for it.
+    method: &'a str,
+    /// Buckets that hold something, ascending.
+    buckets: Vec<Bucket<'a>>,
+    /// All latencies in the buckets together, nanoseconds. By CPU.
+    sum_ns: &'a [u64],
+    /// Packets that were there before they had arrived, by their clocks. By CPU.
+    negative: &'a [u64],
+    /// Packets that took 2^34 ns (17 s) or longer. By CPU.
+    too_long: &'a [u64],
+    /// Packets with a lost stamp: it is not known when they came, or, for a wait, when they were
+    /// enqueued. By CPU.
+    lost: &'a [u64],
+}
+
+/// A bucket.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Bucket<'a> {
     #[serde(flatten)]
     bounds: Bounds,
-    /// By CPU.
+    /// How many packets are in it. By CPU.
     counts: &'a [u64],
 }
 
@@ -23,14 +44,15 @@ impl Serialize for PointLatency {
                 counts,
             })
         });
-        let mut fields = serializer.serialize_struct("PointLatency", 7)?;
-        fields.serialize_field("point", &self.point)?;
-        fields.serialize_field("method", &self.method)?;
-        fields.serialize_field("buckets", &filled.collect::<Vec<_>>())?;
-        fields.serialize_field("sum_ns", &self.sum_ns)?;
-        fields.serialize_field("negative", &self.negative)?;
-        fields.serialize_field("too_long", &self.too_long)?;
-        fields.serialize_field("lost", &self.lost)?;
-        fields.end()
+        let view = PointView {
+            point: self.point,
+            method: &self.method,
+            buckets: filled.collect(),
+            sum_ns: &self.sum_ns,
+            negative: &self.negative,
+            too_long: &self.too_long,
+            lost: &self.lost,
+        };
+        view.serialize(serializer)
     }
 }

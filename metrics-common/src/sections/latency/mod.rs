@@ -18,6 +18,7 @@ pub const MOST_GROUPS: usize = 32;
 named! {
     /// The common property of a group of packets.
     #[derive(Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     GroupKind:
     /// The interface by which they were received.
@@ -28,6 +29,11 @@ named! {
 
 /// The latencies of an interval at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "json::PointView<'static>")
+)]
 pub struct PointLatency {
     /// The point.
     pub point: Point,
@@ -128,11 +134,11 @@ fn total(row: &[u64]) -> u64 {
 
 /// The latencies of an interval of one group of packets at one point, on all CPUs together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupLatency {
     /// The kind of group.
     pub kind: GroupKind,
-    /// Name of the interface, or path of the control group; `None` for all groups beyond the
-    /// limit.
+    /// Name of the interface, or path of the control group; null of all that there was no room for.
     pub name: Option<String>,
     /// The point.
     pub point: Point,
@@ -142,6 +148,7 @@ pub struct GroupLatency {
 
 /// A point that is not measured, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MissingPoint {
     /// The point.
     pub point: Point,
@@ -151,14 +158,15 @@ pub struct MissingPoint {
 
 /// How long packets waited in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// The sampling: one packet in this many was measured, on each CPU; 0 only if nothing is
     /// known.
     pub one_in: u64,
     /// The points that are measured, each once, in any order.
     pub points: Vec<PointLatency>,
-    /// The same by group, if requested: at most [`MOST_GROUPS`] names of each kind and point,
-    /// and one without a name.
+    /// The same by group, if requested: a bounded number of names of each kind and point, and one
+    /// without a name.
     pub groups: Vec<GroupLatency>,
     /// Points that are not measured. A point that was not requested is in neither list.
     pub missing: Vec<MissingPoint>,

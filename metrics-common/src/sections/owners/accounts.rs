@@ -11,8 +11,9 @@ use crate::sort::sort_by_key;
 
 /// CPU time that an owner caused and paid, nanoseconds over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Account {
-    /// Time that it caused, in tasks and softirqs, whoever paid.
+    /// Time that it caused, in tasks and softirqs, whoever paid, nanoseconds over all CPUs.
     pub caused_ns: u64,
     /// The part of it in softirqs and interrupts.
     pub softirq_ns: u64,

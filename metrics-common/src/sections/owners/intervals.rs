@@ -18,20 +18,26 @@ pub type Bounds = (u64, u64);
 
 /// The intervals of an [`super::Account`]; `None` of what is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccountIntervals {
-    /// See [`super::Account::caused_ns`].
+    /// Where `caused_ns` lies with a confidence of 95 %, nanoseconds: of how time was divided, see
+    /// docs/JSON.md. Absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caused_interval_ns: Option<Bounds>,
-    /// See [`super::Account::softirq_ns`].
+    /// Where `softirq_ns` lies with a confidence of 95 %, nanoseconds: of how time was divided, see
+    /// docs/JSON.md. Absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softirq_interval_ns: Option<Bounds>,
-    /// See [`super::Account::made_others_pay_ns`].
+    /// Where `made_others_pay_ns` lies with a confidence of 95 %, nanoseconds: of how time was
+    /// divided, see docs/JSON.md. Absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_others_pay_interval_ns: Option<Bounds>,
-    /// See [`super::Account::others_took_ns`].
+    /// Where `others_took_ns` lies with a confidence of 95 %, nanoseconds: of how time was divided,
+    /// see docs/JSON.md. Absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_took_interval_ns: Option<Bounds>,
-    /// See [`super::Account::stalled_ns`].
+    /// Where `stalled_ns` lies with a confidence of 95 %, nanoseconds: of how time was divided, see
+    /// docs/JSON.md. Absent where unknown, and of idle CPUs and kernel threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_interval_ns: Option<Bounds>,
 }

@@ -11,6 +11,7 @@ pub(super) const MOST_NAMES: usize = 256;
 
 /// An interface's counts in the interval, from the kernel (`struct rtnl_link_stats64`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceCounts {
     /// Packets received.
     pub rx_packets: u64,
@@ -116,6 +117,7 @@ pub const LOOPBACK: &str = "loopback";
 
 /// An interface of the host's own network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interface {
     /// Its name; bytes that are not UTF-8 are escaped as `\xNN`.
     pub name: String,
@@ -135,8 +137,9 @@ pub struct Interface {
 
 /// All interfaces of the host's own network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interfaces {
-    /// Those with the most packets so far, at most [`MOST_INTERFACES`].
+    /// Those with the most packets so far, 64 at most.
     pub named: Vec<Interface>,
     /// Number of other interfaces.
     pub others: u32,

@@ -23,15 +23,17 @@ named! {
 
 /// The counts, and the time that they cover.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Work {
-    /// The part of the interval that the counts stand for, nanoseconds; in a sum, some intervals may
-    /// not be.
+    /// How much of the interval the counts stand for, nanoseconds; in a sum, they need not stand
+    /// for all intervals.
     pub counted_ns: u64,
     /// How they were estimated, where not all was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated: Option<Estimated>,
     /// By [`WorkCount::ALL`]; `None` if this kernel does not count it.
     #[serde(flatten, serialize_with = "by_name")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "counts_schema"))]
     pub counts: Vec<Option<u64>>,
 }
 
@@ -75,6 +77,12 @@ pub(super) fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
             (sum, more) => sum.or(more),
         };
     }
+}
+
+#[cfg(feature = "schema")]
+fn counts_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let counts = WorkCount::ALL.map(|count| (count.slug(), count.help()));
+    crate::schema::by_name::<u64>(generator, &counts)
 }
 
 fn by_name<S: Serializer>(counts: &[Option<u64>], serializer: S) -> Result<S::Ok, S::Error> {

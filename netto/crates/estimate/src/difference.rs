@@ -50,11 +50,12 @@ pub trait Cell: Default {
 
 /// A difference, the second side's figure minus the first's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The observed difference.
     pub value: f64,
-    /// Its confidence interval: the intervals of all components together contain the truth with a
-    /// confidence of 95 %. Absent if there are too few intervals.
+    /// Where it lies: the intervals of all components hold the truth together with a confidence of
+    /// 95 %; null if there are too few intervals.
     pub interval: Option<(f64, f64)>,
 }
 

@@ -33,6 +33,7 @@ impl Summary {
 
 /// A section's sum, and for how long it was measured.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionSum<S> {
     /// Length of the intervals, nanoseconds.
     pub measured_ns: u64,

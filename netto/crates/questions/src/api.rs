@@ -182,7 +182,7 @@ pub enum Measured<'a, T> {
     Measured(T),
     /// Not measured.
     Unavailable {
-        /// The reason.
+        /// The reason; see docs/TROUBLESHOOTING.md.
         unavailable: &'a str,
     },
 }

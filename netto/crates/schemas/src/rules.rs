@@ -13,6 +13,12 @@ const SIGNED: &str = "relative_ratio";
 /// Applies the rules to a schema and all of its parts.
 pub(crate) fn apply(schema: &mut Schema) {
     Rules.transform(schema);
+    let definitions = schema.get("$defs").cloned().unwrap_or_default();
+    Spread { definitions }.transform(schema);
+    let text = schema.as_value().to_string();
+    if let Some(Value::Object(definitions)) = schema.get_mut("$defs") {
+        definitions.retain(|name, _| text.contains(&format!("\"#/$defs/{name}\"")));
+    }
 }
 
 struct Rules;
@@ -35,7 +41,6 @@ impl Transform for Rules {
         describe_variant(schema);
         bound(schema);
         never_null(schema);
-        spread(schema);
         if schema.contains_key("properties") {
             schema.insert("additionalProperties".to_owned(), false.into());
         }
@@ -138,40 +143,143 @@ pub(crate) fn describe(schema: &mut Schema) {
     }
 }
 
-/// An object that continues in one of several ways: each way gets all fields of the object, because
-/// `additionalProperties` sees the fields beside it and no others.
-fn spread(schema: &mut Map<String, Value>) {
-    if !schema.contains_key("properties") {
-        return;
-    }
-    let Some(key) = ["anyOf", "oneOf"]
-        .into_iter()
-        .find(|key| schema.contains_key(*key))
-    else {
-        return;
-    };
-    let common: Vec<(String, Value)> = ["properties", "required"]
-        .into_iter()
-        .filter_map(|keyword| Some((keyword.to_owned(), schema.remove(keyword)?)))
-        .collect();
-    schema.remove("type");
-    let Some(Value::Array(ways)) = schema.get_mut(key) else {
-        return;
-    };
-    for way in ways.iter_mut().filter_map(Value::as_object_mut) {
-        for (keyword, values) in &common {
-            match (way.get_mut(keyword), values) {
-                (Some(Value::Object(fields)), Value::Object(others)) => {
-                    fields.extend(others.clone());
-                }
-                (Some(Value::Array(names)), Value::Array(others)) => {
-                    names.splice(0..0, others.iter().cloned());
-                }
-                _ => {
-                    way.insert(keyword.clone(), values.clone());
-                }
+/// Adds the members of an object to those of another.
+pub(crate) fn add_members(schema: &mut Schema, members: Schema) {
+    for (keyword, more) in members.as_object().into_iter().flatten() {
+        match (schema.get_mut(keyword), more) {
+            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
+            (Some(Value::Array(known)), Value::Array(more)) if keyword == "required" => {
+                known.extend(more.iter().cloned());
+            }
+            (Some(_), _) => {}
+            (None, _) => {
+                schema.insert(keyword.clone(), more.clone());
             }
         }
-        way.insert("additionalProperties".to_owned(), false.into());
+    }
+}
+
+/// An object that continues in one of several ways: each way gets all fields of the object, because
+/// `additionalProperties` sees the fields beside it and no others.
+struct Spread {
+    definitions: Value,
+}
+
+impl Transform for Spread {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(schema) = schema.as_object_mut() else {
+            return;
+        };
+        let mut keys = ["anyOf", "oneOf"].into_iter();
+        let key = keys.find(|key| schema.contains_key(*key));
+        let (Some(key), true) = (key, schema.contains_key("properties")) else {
+            return;
+        };
+        let common: Vec<(String, Value)> = ["properties", "required"]
+            .into_iter()
+            .filter_map(|keyword| Some((keyword.to_owned(), schema.remove(keyword)?)))
+            .collect();
+        schema.remove("type");
+        schema.remove("additionalProperties");
+        let Some(Value::Array(ways)) = schema.get_mut(key) else {
+            return;
+        };
+        for way in ways.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(Value::String(place)) = way.remove("$ref") {
+                let name = place.trim_start_matches("#/$defs/");
+                let definition = self.definitions.get(name).and_then(Value::as_object);
+                let mut definition = definition.cloned().unwrap_or_default();
+                definition.extend(std::mem::take(way));
+                *way = definition;
+            }
+            for (keyword, values) in &common {
+                match (way.get_mut(keyword), values) {
+                    (Some(Value::Object(fields)), Value::Object(others)) => {
+                        fields.extend(others.clone());
+                    }
+                    (Some(Value::Array(names)), Value::Array(others)) => {
+                        names.splice(0..0, others.iter().cloned());
+                    }
+                    _ => {
+                        way.insert(keyword.clone(), values.clone());
+                    }
+                }
+            }
+            way.insert("additionalProperties".to_owned(), false.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use schemars::generate::SchemaSettings;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code, reason = "only its fields' names and types are of use")]
+    struct Answer {
+        /// See [`Answer`],
+        /// for people.
+        share_ratio: f64,
+        relative_ratio: f64,
+        #[schemars(skip_serializing_if = "Option::is_none")]
+        left_out: Option<u64>,
+        unknown: Option<u64>,
+        #[schemars(flatten)]
+        way: Way,
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[allow(dead_code, reason = "only its fields' names and types are of use")]
+    enum Way {
+        /// It was measured.
+        Measured(Measured),
+        /// It was not.
+        Unavailable { unavailable: String },
+    }
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code, reason = "only its fields' names and types are of use")]
+    struct Measured {
+        watts: Vec<f64>,
+    }
+
+    #[test]
+    fn the_rules_hold_in_each_way_of_an_answer() {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let mut schema = settings.into_generator().into_root_schema_for::<Answer>();
+        apply(&mut schema);
+        assert_eq!(schema.get("properties"), None, "each way has all fields");
+        for (place, (field, meaning)) in [
+            (
+                "watts",
+                json!({"type": "array", "items": {"type": "number", "minimum": 0}}),
+            ),
+            ("unavailable", json!({"type": "string"})),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let way = schema.pointer(&format!("/anyOf/{place}")).unwrap();
+            assert_eq!(way["additionalProperties"], false);
+            let required = way["required"].as_array().unwrap();
+            assert_eq!(required.len(), 4, "{required:?}");
+            let fields = &way["properties"];
+            assert_eq!(fields[field]["type"], meaning["type"]);
+            assert_eq!(fields[field].get("items"), meaning.get("items"));
+            assert_eq!(fields["share_ratio"]["minimum"], 0);
+            assert_eq!(
+                fields["share_ratio"]["description"],
+                "See `Answer`, for people."
+            );
+            assert_eq!(fields["relative_ratio"].get("minimum"), None);
+            assert_eq!(fields["left_out"], json!({"type": "integer", "minimum": 0}));
+            assert_eq!(fields["unknown"]["type"], json!(["integer", "null"]));
+        }
     }
 }

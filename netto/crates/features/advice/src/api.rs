@@ -20,8 +20,13 @@ pub(crate) const API: Api = Api {
 
 /// The schemas of its answers, by the names of the questions.
 #[cfg(feature = "schema")]
-pub const SCHEMAS: &[netto_questions::api::NamedSchema] =
-    &[("advice", schemars::SchemaGenerator::root_schema_for::<View>)];
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    ("advice", schemars::SchemaGenerator::root_schema_for::<View>),
+    (
+        "report",
+        schemars::SchemaGenerator::root_schema_for::<crate::report::ReportMember>,
+    ),
+];
 
 /// What could be tried on this host.
 #[derive(Serialize)]

@@ -16,6 +16,15 @@ const SHOWN: usize = 2;
 /// Commands that are shown of each.
 const COMMANDS: usize = 2;
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// Advice that held at some time; null if the log has no interval.
+    advice: Option<Vec<Advice>>,
+}
+
 /// Judges a log.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
     Box::new(Span { sum: None })

@@ -14,6 +14,34 @@ pub const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by their names.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "snapshot",
+    schemars::SchemaGenerator::root_schema_for::<Members>,
+)];
+
+/// Its members of a snapshot, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+struct Members {
+    /// Every component by its slug.
+    components: Components<'static>,
+    /// Part of the RX softirq's time that ran in ksoftirqd, nanoseconds per CPU; absent if not
+    /// measured.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    ksoftirqd_rx_ns: Option<Vec<u64>>,
+    /// Stack samples.
+    stacks: Stacks<'static>,
+    /// What probes missed in the interval, where the kernel counts it.
+    probe_missed: Vec<Missed<'static>>,
+    /// What networking costs for what it does. A figure is absent where one of its two sides is not
+    /// known or nothing was done.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    efficiency: Option<EfficiencyView>,
+}
+
 fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     let cost = snapshot.cost();
     object.member("components", &Components { info, snapshot });
@@ -35,44 +63,65 @@ fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     object.optional("efficiency", EfficiencyView::of(snapshot));
 }
 
+/// Stack samples.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Stacks<'a> {
+    /// Taken, per CPU.
     taken: &'a [u64],
+    /// Lost for lack of room, per CPU.
     lost: &'a [u64],
 }
 
+/// A way in which a probe missed events.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Missed<'a> {
+    /// The probe.
     probe: &'a str,
+    /// recursion, state_lost or no_room.
     reason: &'a str,
+    /// How often.
     count: u64,
 }
 
+/// A component that was measured.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ComponentView<'a> {
+    /// CPU time per CPU, nanoseconds.
     cpu_ns: &'a [u64],
+    /// CPU time over all CPUs, nanoseconds.
     total_ns: u64,
     /// Share of all CPUs' time in the interval, 0 to 1.
     share_ratio: f64,
-    /// The 95 % confidence interval of an estimate, nanoseconds.
+    /// Where an estimate lies with a confidence of 95 %, nanoseconds; absent of what is no
+    /// estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_interval_ns: Option<(u64, u64)>,
+    /// Stack samples on which it rests, per CPU; absent of what is not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<&'a [u32]>,
-    /// The basis of its split among its parts.
+    /// On what its split among its parts rests, nanoseconds over all CPUs; absent if it has no such
+    /// split.
     #[serde(skip_serializing_if = "Option::is_none")]
     split_basis: Option<BasisView>,
-    /// Number of entries.
+    /// How often it was entered, per CPU; absent where that is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<&'a [u64]>,
 }
 
-/// The basis of a split, nanoseconds over all CPUs; see [`SplitBasis`].
+/// On what the split of a component among its parts rests, nanoseconds over all CPUs.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct BasisView {
+    /// On this interval's stacks.
     stacks_ns: u64,
+    /// On the CPU's recent past.
     past_ns: u64,
+    /// On the host's.
     host_ns: u64,
+    /// On nothing: it is not split.
     nothing_ns: u64,
 }
 
@@ -91,6 +140,14 @@ impl BasisView {
 
 /// The rows under their slugs, in the order of the table.
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(
+        with = "std::collections::BTreeMap<String, Measured<'static, ComponentView<'static>>>",
+        extend("propertyNames" = {"pattern": "^[a-z0-9_]+$"})
+    )
+)]
 struct Components<'a> {
     info: &'a Info,
     snapshot: &'a Snapshot,

@@ -10,23 +10,29 @@ const TRACEPOINTS: &str = "tracepoints";
 /// or as the number of timed calls.
 const TIMED_CALLS: &str = "timed_calls";
 
-/// [`Efficiency`], and how messages were counted.
+/// What networking costs for what it does.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct EfficiencyView {
-    /// All CPUs together.
+    /// Of all CPUs together.
     host: Efficiency,
-    /// Each CPU.
+    /// Of each CPU.
     cpus: Vec<Efficiency>,
-    /// How messages are counted; absent if they are not, and calls are not timed.
+    /// Messages of sockets; absent where they are not counted and calls are not timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<Messages>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Messages {
+    /// How they were counted: `tracepoints`, as `traffic.work` has them, or `timed_calls`, each
+    /// socket call that is timed.
     method: &'static str,
+    /// Socket sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent: Option<u64>,
+    /// Socket receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     received: Option<u64>,
 }

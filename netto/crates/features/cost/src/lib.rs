@@ -27,6 +27,9 @@ mod efficiency;
 pub mod metrics;
 mod tables;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 pub use api::API;
 
 /// The main feature of netto.

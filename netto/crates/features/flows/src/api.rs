@@ -22,74 +22,146 @@ pub(crate) const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    (
+        "flows",
+        schemars::SchemaGenerator::root_schema_for::<
+            Measured<'static, AnswerView<'static, OfAnswer>>,
+        >,
+    ),
+    (
+        "report",
+        schemars::SchemaGenerator::root_schema_for::<ReportMember>,
+    ),
+];
+
 /// Columns of CSV.
 const COLUMNS: &str = "interface,vlans,protocol,first_address,first_port,second_address,second_port,\
                        service,sent_packets,sent_bytes,received_packets,received_bytes,\
                        sampled_packets,cpu_ns,sampled_cpu_ns,cpu_margin_ns,sent_cpu_ns,\
                        sent_cpu_margin_ns\n";
 
+/// Who talked to whom of late.
 #[derive(Debug, Serialize)]
-struct AnswerView<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct AnswerView<'a, Of> {
     #[serde(flatten)]
     of: Of,
+    /// One in so many packets was sampled for conversations, in the newest interval; 1: all.
     one_in: u64,
+    /// IP packets that were seen: the sum of those of conversations, of others, of prefixes and of
+    /// those lost.
     packets: u64,
+    /// Their bytes.
     bytes: u64,
+    /// Packets of all prefixes, also of those not listed.
     prefix_packets: u64,
+    /// Their bytes.
     prefix_bytes: u64,
+    /// Packets that are in no conversation and in no prefix, because there were too many.
     lost_packets: u64,
+    /// Their bytes.
     lost_bytes: u64,
+    /// Frames whose headers are wrong or cut off.
     malformed_packets: u64,
+    /// Frames that carry no IP packet.
     other_packets: u64,
+    /// Flows under way at the end, each direction by itself.
     active: u64,
+    /// Flows that have ended.
     ended: u64,
+    /// Time of the RX softirq on all CPUs, nanoseconds: the sum of that of conversations and of
+    /// others; null where it is not known.
     rx_softirq_ns: Option<u64>,
+    /// Conversations, those with the most first; 50 at most.
     conversations: Vec<ConversationView<'a>>,
+    /// Where there were more flows than the table holds: packets of flows without room, by prefix,
+    /// those with the most first; 10 at most.
     prefixes: Vec<PrefixView<'a>>,
+    /// Conversations that are not listed.
     other: Amount,
+    /// Time of conversations that are not listed, of prefixes, and of packets of other interfaces,
+    /// nanoseconds.
     other_cpu_ns: Option<u64>,
+    /// Time of tasks' sends on all CPUs, nanoseconds: the sum of all sent_cpu_ns and of
+    /// other_sent_cpu_ns; null where samples show no flows.
     sends_ns: Option<u64>,
+    /// Time of sends of conversations that are not listed, and of sends whose conversation samples
+    /// do not show, nanoseconds.
     other_sent_cpu_ns: Option<u64>,
 }
 
 /// Of which time it is: of an answer, and of a report.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Of {
-    Span(Covered),
-    MeasuredNs(u64),
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct OfAnswer {
+    /// Of when it is.
+    span: Covered,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct OfReport {
+    /// Length of the intervals that have flows, nanoseconds.
+    measured_ns: u64,
+}
+
+/// The flows between two ends, both directions.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ConversationView<'a> {
+    /// The interface where it was seen.
     interface: &'a str,
+    /// Numbers of its VLAN tags, the outer one first.
     vlans: &'a [u16],
+    /// Number in the IP header.
     protocol: u8,
+    /// Its usual name; null if it has none.
     protocol_name: Option<&'static str>,
+    /// The service at either end by its port; null if that is not well known.
     service: Option<&'static str>,
+    /// Both ends; the first sent the first packet that was seen.
     ends: [EndView<'a>; 2],
+    /// From the first end to the second.
     sent: Amount,
+    /// From the second end to the first.
     received: Amount,
+    /// Packets that were sampled for it: what its figures rest on.
     sampled_packets: u64,
+    /// Half of the 95 % interval of its packets, as a share of them; null if all were counted.
     margin_ratio: Option<f64>,
+    /// Time of the RX softirq, nanoseconds: what samples show, and the rest of each CPU's time by
+    /// packets; null where that time is not known.
     cpu_ns: Option<u64>,
+    /// What of cpu_ns samples show; null where samples show no flows.
     sampled_cpu_ns: Option<u64>,
+    /// Half of the 95 % interval of sampled_cpu_ns.
     cpu_margin_ns: Option<u64>,
+    /// Time of tasks' sends, nanoseconds, as samples show it; null where they show no flows.
     sent_cpu_ns: Option<u64>,
+    /// Half of the 95 % interval of sent_cpu_ns.
     sent_cpu_margin_ns: Option<u64>,
 }
 
+/// An end.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct EndView<'a> {
     #[serde(flatten)]
     end: FlowEnd,
+    /// Its name by reverse DNS; null unless that was asked for and is known.
     name: Option<&'a str>,
 }
 
+/// Packets between two prefixes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct PrefixView<'a> {
     #[serde(flatten)]
     prefix: &'a FlowPrefix,
+    /// Its usual name, or null.
     protocol_name: Option<&'static str>,
 }
 
@@ -142,19 +214,28 @@ fn answer(
     match selection.form {
         Form::Csv => Ok(csv(sum.as_ref()).into_bytes()),
         Form::Json => {
-            let view = sum.as_ref().map(|flows| view(flows, Of::Span(span)));
+            let view = sum.as_ref().map(|flows| view(flows, OfAnswer { span }));
             json(&Measured::of(info, crate::NAME, view))
         }
     }
 }
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// Who talked to whom; null if the log does not have it.
+    flows: Option<AnswerView<'static, OfReport>>,
+}
+
 /// The sum of the intervals of a log, as JSON.
 pub(crate) fn summary(flows: &Flows, measured_ns: u64) -> Option<String> {
-    let view = view(flows, Of::MeasuredNs(measured_ns));
+    let view = view(flows, OfReport { measured_ns });
     serde_json::to_string_pretty(&view).ok()
 }
 
-fn view(flows: &Flows, of: Of) -> AnswerView<'_> {
+fn view<Of>(flows: &Flows, of: Of) -> AnswerView<'_, Of> {
     AnswerView {
         of,
         one_in: flows.one_in,

@@ -29,6 +29,9 @@ mod table;
 mod tables;
 mod talkers;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 pub use capture::try_capture;
 pub use command::{FlowsArgs, run};
 

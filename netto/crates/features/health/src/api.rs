@@ -101,14 +101,14 @@ const NAMED: [&str; 6] = [
 
 impl Orca {
     pub(crate) fn of(health: &Health, score: &Score) -> Self {
-        let per_cent = |value: Option<f64>| value.map(|value| value / 100.0);
+        let ratio = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
         let values = [
-            per_cent(score.reads.score),
-            per_cent(score.writes.score),
+            ratio(score.reads.score),
+            ratio(score.writes.score),
             score.reads.expected_seconds,
             score.writes.expected_seconds,
-            per_cent(score.reads.weighted),
-            per_cent(score.writes.weighted),
+            ratio(score.reads.weighted),
+            ratio(score.writes.weighted),
         ];
         Orca {
             cpu_utilization: health.cpu_ratio,

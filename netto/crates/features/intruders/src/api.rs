@@ -13,3 +13,10 @@ pub(crate) const API: Api = Api {
     }),
     ..Api::SECTION
 };
+
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "report",
+    schemars::SchemaGenerator::root_schema_for::<crate::report::ReportMember>,
+)];

@@ -23,6 +23,9 @@ mod report;
 mod tables;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// Its section is absent while nothing runs on such CPUs, or there are none.
 pub const FEATURE: Feature = Feature {
     metrics: metrics::METRICS,

@@ -5,6 +5,15 @@ use netto_feature::summary::{SectionSummarizer, Summarizer, Summary};
 use netto_questions::figures::plain;
 use netto_questions::table;
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// Softirqs on CPUs that are meant to be quiet; null if there were none.
+    intruders: Option<netto_feature::summary::SectionSum<Intruders>>,
+}
+
 /// Adds up the intruders of intervals; where there is no section, nothing intruded.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
     SectionSummarizer::start(

@@ -8,7 +8,6 @@ use metrics_common::{Info, Latency, Snapshot};
 use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
 use netto_questions::selection::Selection;
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 
 /// The JSON of latency.
 pub const API: Api = Api {
@@ -19,6 +18,13 @@ pub const API: Api = Api {
     }],
     ..Api::SECTION
 };
+
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "latency",
+    schemars::SchemaGenerator::root_schema_for::<Measured<'static, AnswerView<'static>>>,
+)];
 
 /// Latency over some time, and in the newest interval of it.
 #[derive(Debug, Clone, Default)]
@@ -70,39 +76,63 @@ pub(crate) fn text(summed: Option<&Summed>, info: &Info) -> Result<Vec<u8>, Refu
     json(&Measured::of(info, "latency", summed.map(view)))
 }
 
+/// How long packets waited inside the stack of late.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct AnswerView<'a> {
+    /// One packet in so many was looked at.
     one_in: u64,
+    /// How the latencies of the span were estimated, where they were counted for a part of the time
+    /// only; absent where all were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated: Option<Estimated>,
+    /// Of when it is.
     span: Covered,
+    /// The newest interval of it.
     interval: Covered,
+    /// Points that are measured, in the order in which packets meet them.
     points: Vec<PointView<'a>>,
+    /// The same by interface and by owner, where these are told apart.
     groups: Vec<GroupView<'a>>,
+    /// Points that are not measured. One that nobody asked for is neither here nor among the
+    /// points.
     missing: &'a [MissingPoint],
 }
 
+/// A point.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct PointView<'a> {
+    /// Which point of a packet's way.
     point: Point,
+    /// Its name for people.
     label: &'static str,
+    /// What is measured there, in a sentence.
     help: &'static str,
+    /// How it is measured: `fentry`, or which tracepoint stands for it.
     method: &'a str,
     /// Over the whole span.
     #[serde(flatten)]
     span: Figures,
-    /// In the newest interval; absent if the point was not measured then.
+    /// The same in the newest interval; absent if the point was not measured then.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<Figures>,
 }
 
 /// The values of a point.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Figures {
+    /// Latencies by bucket; a bucket that holds nothing is left out.
     histogram: Histogram,
+    /// Below what a share of the packets was, as exactly as the bucket is wide.
     percentiles: Percentiles,
+    /// Packets that were there before they had arrived, by their clocks; they are in no bucket.
     negative: u64,
+    /// Packets that took 2^34 ns (17 s) or longer; they are in no bucket.
     too_long: u64,
+    /// Packets with a lost stamp: it is not known when they came, or, for a wait, when they were
+    /// enqueued; they are in no bucket.
     lost: u64,
 }
 
@@ -119,34 +149,50 @@ impl Figures {
     }
 }
 
+/// A group of packets at a point.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct GroupView<'a> {
+    /// What its packets have in common: the interface that they came in at, or the owner (control
+    /// group) of their socket.
     kind: GroupKind,
+    /// Name of the interface, or path of the control group; null of all that there was no room for.
     name: Option<&'a str>,
+    /// Which point of a packet's way.
     point: Point,
+    /// Latencies by bucket; a bucket that holds nothing is left out.
     histogram: Histogram,
+    /// Below what a share of the packets was, as exactly as the bucket is wide.
     percentiles: Percentiles,
 }
 
 /// The percentiles by their names; empty without packets.
-#[derive(Debug)]
-struct Percentiles([Option<Percentile>; PERCENTILES.len()]);
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Percentiles {
+    /// What 50 % of the packets do not exceed; absent if there was no packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<Percentile>,
+    /// What 90 % of the packets do not exceed; absent if there was no packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p90: Option<Percentile>,
+    /// What 99 % of the packets do not exceed; absent if there was no packet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<Percentile>,
+    /// What 99.9 % of the packets do not exceed; absent if there was no packet.
+    #[serde(rename = "p99.9", skip_serializing_if = "Option::is_none")]
+    p999: Option<Percentile>,
+}
 
 impl Percentiles {
     fn of(histogram: &Histogram) -> Self {
-        Percentiles(PERCENTILES.map(|(share, _)| histogram.percentile(share)))
-    }
-}
-
-impl Serialize for Percentiles {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for ((_, name), percentile) in PERCENTILES.iter().zip(&self.0) {
-            if let Some(percentile) = percentile {
-                map.serialize_entry(name, percentile)?;
-            }
+        let [p50, p90, p99, p999] = PERCENTILES.map(|(share, _)| histogram.percentile(share));
+        Percentiles {
+            p50,
+            p90,
+            p99,
+            p999,
         }
-        map.end()
     }
 }
 

@@ -26,6 +26,9 @@ pub mod request;
 mod tables;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 pub use api::API;
 
 /// CPU time is measured without it.

@@ -21,6 +21,23 @@ pub const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by their names.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "snapshot",
+    schemars::SchemaGenerator::root_schema_for::<Members>,
+)];
+
+/// Its members of a snapshot, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+struct Members {
+    /// CPU time by mode; absent if not measured.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    cpu_modes: Option<Modes>,
+}
+
 /// Networking's share of busy time and the page's bars depend on it.
 pub const FEATURE: Feature = Feature {
     is_essential: true,

@@ -11,6 +11,23 @@ pub const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by their names.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "snapshot",
+    schemars::SchemaGenerator::root_schema_for::<Members>,
+)];
+
+/// Its members of a snapshot, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+struct Members {
+    /// What netto itself costs; absent if not known.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    own: Option<OwnView<'static>>,
+}
+
 fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     let own_cost = snapshot.sections.own.as_ref();
     object.optional(
@@ -19,12 +36,17 @@ fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     );
 }
 
-/// [`OwnCost`] with its parts under their names.
+/// What netto itself costs.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OwnView<'a> {
+    /// CPU time of the daemon in user mode, nanoseconds.
     user_ns: u64,
+    /// CPU time of the daemon in the kernel, nanoseconds.
     system_ns: u64,
+    /// Resident memory of the daemon now, bytes.
     resident_bytes: u64,
+    /// Time to drain and analyse the interval, nanoseconds.
     analysis_ns: u64,
     /// Time that all known parts took from all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,16 +54,19 @@ struct OwnView<'a> {
     /// The same as a share of all CPUs' time in the interval, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     share_ratio: Option<f64>,
-    /// The CPU with the highest cost over the last ten seconds.
+    /// The CPU that has paid most over the last ten seconds; absent until known.
     #[serde(skip_serializing_if = "Option::is_none")]
     costliest: Option<CostliestCpu>,
-    /// The limit of that cost; absent if there is none.
+    /// What that may be; absent if it is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_overhead_ratio: Option<f64>,
+    /// Every part by its name.
     parts: Parts<'a>,
-    /// Current sampling rate of each CPU, samples per second.
+    /// Stack samples per second that each CPU is asked for; 0: left alone. Absent where nothing is
+    /// sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     sampling_hz: Option<&'a [u64]>,
+    /// The analysis by instrument.
     instruments: &'a [InstrumentCost],
 }
 
@@ -69,12 +94,24 @@ impl<'a> OwnView<'a> {
 
 /// The rows under their slugs, in order.
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(
+        with = "std::collections::BTreeMap<String, Measured<'static, PartView<'static>>>",
+        extend("propertyNames" = {"enum": OwnPart::ALL.map(OwnPart::slug)})
+    )
+)]
 struct Parts<'a>(&'a OwnCost);
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct PartView<'a> {
+    /// The instrument that it belongs to.
     instrument: &'static str,
+    /// What it took from each CPU, nanoseconds: an estimate.
     cpu_ns: &'a [u64],
+    /// Over all CPUs, nanoseconds.
     total_ns: u64,
 }
 

@@ -15,6 +15,9 @@ pub mod demo;
 pub mod metrics;
 mod tables;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 pub use api::API;
 
 /// It cannot fail.

@@ -29,34 +29,80 @@ pub const API: Api = Api {
     }),
 };
 
-/// [`Owners`] with each one's caused time beside its name.
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    (
+        "owners",
+        schemars::SchemaGenerator::root_schema_for::<Measured<'static, AnswerView<'static>>>,
+    ),
+    (
+        "report",
+        schemars::SchemaGenerator::root_schema_for::<crate::report::ReportMember>,
+    ),
+    (
+        "snapshot",
+        schemars::SchemaGenerator::root_schema_for::<Members>,
+    ),
+];
+
+/// Its members of a snapshot, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+struct Members {
+    /// Whose networking's CPU time was; absent where that is not measured (see `--owners`).
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    owners: Option<SectionView<'static>>,
+}
+
+/// Whose networking's CPU time was, with each one's caused time beside its name.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct SectionView<'a> {
+    /// Whoever caused or paid for some of it.
     owners: Vec<SectionOwner<'a>>,
+    /// Who took softirq time from whom, pairs that are not 0.
     taken: Vec<TakenView<'a>>,
+    /// By event.
     basis: Vec<BasisView<'a>>,
 }
 
+/// An owner.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct SectionOwner<'a> {
+    /// Its name for people.
     label: String,
     #[serde(flatten)]
     owner: &'a Owner,
+    /// Time that softirqs and interrupts of networking stole from its running tasks, whoever caused
+    /// it, nanoseconds over all CPUs; 0 of idle CPUs and kernel threads.
     stalled_ns: u64,
     #[serde(flatten)]
     intervals: AccountIntervals,
+    /// Time in which all of the control group stood still because of interrupts, by the kernel's
+    /// own account (irq.pressure), nanoseconds; null where there is none.
     irq_pressure_ns: Option<u64>,
+    /// What it caused, by component: those without parts, and the rest of those that have some.
     caused: Vec<CausedView<'a>>,
+    /// Its largest conversations by CPU time, 5 at most, as samples show it; absent if there are
+    /// none, and without --flows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversations: Vec<FlowView>,
 }
 
-/// Time of a conversation that an owner caused.
+/// A conversation.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct FlowView {
+    /// Number in the IP header.
     protocol: u8,
+    /// The service at either end by its port; null if that is not well known.
     service: Option<&'static str>,
+    /// Both ends, in no particular order.
     ends: [FlowEnd; 2],
+    /// What the owner caused for it, in sends and softirqs, nanoseconds over all CPUs.
     cpu_ns: u64,
 }
 
@@ -74,9 +120,11 @@ impl FlowView {
 
 /// A pair, and the bounds of its time.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct TakenView<'a> {
     #[serde(flatten)]
     taken: &'a Interruption,
+    /// Where it lies with a confidence of 95 %, nanoseconds. Absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_ns: Option<Bounds>,
 }
@@ -92,21 +140,34 @@ impl<'a> TakenView<'a> {
 
 /// Time that an owner caused of a component.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CausedView<'a> {
+    /// Slug of the component.
     component: &'a str,
+    /// CPU time per CPU, nanoseconds.
     cpu_ns: &'a [u64],
+    /// Over all CPUs, nanoseconds.
     total_ns: u64,
 }
 
-/// How the owners of an event were found, under its slug; see [`OwnerBasis`].
+/// How the owners of an event's time were found, nanoseconds over all CPUs; they sum to the event's
+/// time.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct BasisView<'a> {
+    /// Slug of the event.
     event: &'a str,
+    /// By the task that ran.
     task_ns: u64,
+    /// By the socket that a packet ended in or came from.
     socket_ns: u64,
+    /// By the interface that a packet went to or came from, for want of a socket.
     interface_ns: u64,
+    /// In proportion to what owners are known to have done on that CPU.
     proportion_ns: u64,
+    /// In no way: nobody has it.
     nothing_ns: u64,
+    /// Not looked for.
     unknown_ns: u64,
 }
 
@@ -165,38 +226,53 @@ impl<'a> SectionView<'a> {
     }
 }
 
+/// Whose networking's CPU time was of late.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct AnswerView<'a> {
+    /// Of when it is.
     span: Span,
-    /// Time that all owners caused.
+    /// What all owners caused, nanoseconds over all CPUs: networking's time.
     total_ns: u64,
-    /// Softirq time with a known payer.
+    /// Softirq time in `taken`, nanoseconds.
     taken_total_ns: u64,
+    /// Events, of all owners.
     events: Vec<EventView<'a>>,
+    /// Owners, those that caused and paid most first; behind them what is no owner.
     owners: Vec<OwnerView<'a>>,
+    /// Who took softirq time from whom, pairs that are not 0.
     taken: Vec<TakenView<'a>>,
 }
 
 /// The period of the data.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Span {
     #[serde(flatten)]
     covered: Covered,
-    /// Total time of all CPUs.
+    /// Time that all CPUs had in them, nanoseconds.
     capacity_ns: u64,
 }
 
 /// An event, of all owners.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct EventView<'a> {
+    /// Slug of the event.
     event: &'a str,
+    /// Over all CPUs, nanoseconds.
     total_ns: u64,
+    /// How the owners of an event's time were found, nanoseconds over all CPUs; they sum to the
+    /// event's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<BasisView<'a>>,
 }
 
+/// An owner.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OwnerView<'a> {
+    /// Its name for people.
     label: String,
     #[serde(flatten)]
     owner: &'a Owner,
@@ -204,25 +280,38 @@ struct OwnerView<'a> {
     account: Account,
     #[serde(flatten)]
     intervals: AccountIntervals,
-    /// Caused time as a share of all CPUs' time, 0 to 1.
+    /// What it caused as a share of the time that all CPUs had, 0 to 1.
     share_ratio: f64,
+    /// Time in which all of the control group stood still because of interrupts, by the kernel's
+    /// own account (irq.pressure), nanoseconds; null where there is none.
     irq_pressure_ns: Option<u64>,
-    /// Caused time, by event.
+    /// What it caused, by event.
     events: Vec<CausedEvent<'a>>,
+    /// Its largest conversations by CPU time, 5 at most, as samples show it; absent if there are
+    /// none, and without --flows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conversations: Vec<FlowView>,
 }
 
+/// An event, of one owner.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CausedEvent<'a> {
+    /// Slug of the event.
     event: &'a str,
+    /// Over all CPUs, nanoseconds.
     total_ns: u64,
+    /// The event's components that it caused some of; the event itself where it has none.
     components: Vec<CausedComponent<'a>>,
 }
 
+/// A component.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CausedComponent<'a> {
+    /// Slug of the component.
     component: &'a str,
+    /// Over all CPUs, nanoseconds.
     total_ns: u64,
 }
 

@@ -40,6 +40,9 @@ mod resolver;
 mod tables;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 pub use api::API;
 
 /// Without it, only the owners of the cost are unknown. Its options are an [`OwnerLevel`].

@@ -17,6 +17,15 @@ const LINES: usize = 8;
 /// Columns for their names.
 const NAMES: usize = 36;
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// Whose it was; null if the log does not have it.
+    owners: Option<OwnersReport>,
+}
+
 /// Adds up the owners of intervals.
 pub fn summarizer() -> Box<dyn Summarizer> {
     SectionSummarizer::start(
@@ -31,6 +40,7 @@ pub fn summarizer() -> Box<dyn Summarizer> {
 
 /// The sums.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OwnersReport {
     /// Length of the intervals that have owners, nanoseconds.
     measured_ns: u64,
@@ -38,12 +48,13 @@ struct OwnersReport {
     total_ns: u64,
     /// The owners, the largest first.
     owners: Vec<OwnerSummary>,
-    /// The pair of named owners with the most softirq time.
+    /// Of owners with a name, who took most softirq time from another; null if none did.
     largest_pair: Option<Pair>,
 }
 
 /// An owner.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct OwnerSummary {
     /// Its name for people.
     label: String,
@@ -52,7 +63,8 @@ struct OwnerSummary {
     /// The times that it caused and paid.
     #[serde(flatten)]
     account: Account,
-    /// Time in which all of a control group was stalled by interrupts, by the kernel's `irq.pressure`.
+    /// Time in which all of the control group stood still because of interrupts, by the kernel's
+    /// own account (irq.pressure), nanoseconds; null where it has none.
     irq_pressure_ns: Option<u64>,
     /// Their 95 % intervals.
     #[serde(flatten)]
@@ -61,6 +73,7 @@ struct OwnerSummary {
 
 /// An owner that took softirq time from another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Pair {
     /// Name for people of the owner that caused it.
     cause: String,

@@ -21,6 +21,22 @@ pub const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by their names.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
+    "snapshot",
+    schemars::SchemaGenerator::root_schema_for::<Members>,
+)];
+
+/// Its members of a snapshot, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+struct Members {
+    /// Power of the host, and networking's part of it.
+    power: Measured<'static, metrics_common::Power>,
+}
+
 /// Most virtual machines have no RAPL.
 pub const FEATURE: Feature = Feature {
     api: API,

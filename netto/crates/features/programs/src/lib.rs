@@ -30,6 +30,9 @@ mod report;
 mod tables;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// It needs samples and the right to list programs.
 pub const FEATURE: Feature = Feature {
     command: Some(terminal::COMMAND),

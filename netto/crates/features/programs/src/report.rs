@@ -5,6 +5,15 @@ use metrics_common::sections::{PROGRAMS, Programs};
 use netto_feature::summary::{SectionSummarizer, Summarizer, Summary};
 use netto_questions::table;
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// CPU time of BPF programs; null if the log does not have it.
+    programs: Option<netto_feature::summary::SectionSum<Programs>>,
+}
+
 /// Adds up the programs of intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
     SectionSummarizer::start(

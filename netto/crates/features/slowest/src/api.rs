@@ -18,6 +18,21 @@ pub(crate) const API: Api = Api {
     ..Api::SECTION
 };
 
+/// The schemas of its answers, by the names of the questions.
+#[cfg(feature = "schema")]
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    (
+        "slowest",
+        schemars::SchemaGenerator::root_schema_for::<
+            netto_questions::api::Measured<'static, metrics_common::sections::Slowest>,
+        >,
+    ),
+    (
+        "report",
+        schemars::SchemaGenerator::root_schema_for::<report::ReportMember>,
+    ),
+];
+
 /// A line for each, whichever component is looked at: what is known of it stands in place of a share.
 fn lines(info: &Info, sum: &Snapshot, _: usize) -> Vec<Line> {
     let line = |key: usize, label: &str, words| Line::new(key, label, rgb(""), Err(words));

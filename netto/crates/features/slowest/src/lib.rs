@@ -14,6 +14,9 @@ mod metrics;
 mod report;
 mod terminal;
 
+#[cfg(feature = "schema")]
+pub use api::SCHEMAS;
+
 /// It needs timed softirqs; their parts and causes are those of the samples that owners tag.
 pub const FEATURE: Feature = Feature {
     command: Some(terminal::COMMAND),

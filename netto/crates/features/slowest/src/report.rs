@@ -10,6 +10,15 @@ use netto_questions::table;
 /// Lines of a report that has other things to say, too.
 const FIRST: usize = 3;
 
+/// Its member of a report, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(crate) struct ReportMember {
+    /// The slowest softirqs; null if the log does not have them.
+    slowest: Option<Slowest>,
+}
+
 /// Adds up intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {
     SectionSummarizer::start(

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// Problems in files, and intervals that were not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Findings {
     /// Stretches of damage that were skipped.
     pub damaged_stretches: u64,

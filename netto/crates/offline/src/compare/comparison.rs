@@ -13,6 +13,7 @@ use super::side::{About, Cell, Side};
 
 /// A component on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Level {
     /// Share of the time of all CPUs, 0 to 1.
     pub share_ratio: f64,
@@ -22,6 +23,7 @@ pub struct Level {
 
 /// The change of a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Its stable name.
     pub component: String,
@@ -35,16 +37,17 @@ pub struct Change {
     pub b: Level,
     /// Difference of the share of the host, in ratios from 0 to 1.
     pub share: Difference,
-    /// Difference of the CPU seconds per second.
+    /// Of the CPU seconds in each second.
     pub cpus: Difference,
-    /// Relative change, 0.05 for 5 %; absent if the first side is 0.
+    /// By how much of what it was, 0.05 for 5 %; null if it was nothing.
     pub relative_ratio: Option<f64>,
-    /// Whether it is significant; absent if there are too few intervals to tell.
+    /// Whether it is more than chance; null if there are too few intervals to tell.
     pub is_real: Option<bool>,
 }
 
 /// A component that cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Incomparable {
     /// Its stable name.
     pub component: String,
@@ -54,14 +57,15 @@ pub struct Incomparable {
     pub unavailable: String,
 }
 
-/// The result of a comparison.
+/// What has changed between two logs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The first side.
     pub a: About,
     /// The second side.
     pub b: About,
-    /// Blocks of each side; absent if it has too few intervals.
+    /// Blocks of each side; null if it has too few intervals.
     pub blocks: Option<(usize, usize)>,
     /// Length of a block of each side, nanoseconds.
     pub block_ns: Option<(u64, u64)>,

@@ -37,14 +37,16 @@ fn weight(work: Work) -> fn(&Cell) -> u64 {
 /// CPU time in relation to work, nanoseconds: of the RX softirq for each packet, of all networking
 /// for each 1,000 bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Price {
-    /// The work.
+    /// packets: passed up the stack by the RX softirq, whose time is divided; wire_bytes and
+    /// socket_bytes: 1,000 bytes, by which the time of all networking is divided.
     pub work: Work,
-    /// On the first side.
+    /// On the first side, nanoseconds.
     pub a_ns: f64,
-    /// On the second side.
+    /// On the second side, nanoseconds.
     pub b_ns: f64,
-    /// Their difference.
+    /// Their difference, nanoseconds.
     pub change_ns: Difference,
 }
 

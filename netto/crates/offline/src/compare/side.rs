@@ -57,6 +57,7 @@ impl netto_estimate::difference::Cell for Cell {
 
 /// The host and the time of the intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct About {
     /// Host name.
     pub hostname: String,

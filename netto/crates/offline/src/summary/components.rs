@@ -53,6 +53,7 @@ pub struct Table {
 
 /// A component over the whole span.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComponentSummary {
     /// Its stable name.
     pub component: String,
@@ -60,7 +61,7 @@ pub struct ComponentSummary {
     pub parent: Option<String>,
     /// Its name for people.
     pub label: String,
-    /// How its time is measured.
+    /// How its time is found: sum, timed, estimated, carved, sampled or remainder.
     pub kind: String,
     /// The measured values, or `unavailable` with the reason.
     #[serde(flatten)]
@@ -69,6 +70,7 @@ pub struct ComponentSummary {
 
 /// The result for a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Outcome {
     /// It was measured.
@@ -82,12 +84,13 @@ pub enum Outcome {
 
 /// A component that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The method, in the last interval.
     pub method: String,
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// The 95 % confidence interval, if it is an estimate from samples.
+    /// Where that lies with a confidence of 95 %, nanoseconds; null of what is no estimate.
     pub cpu_interval_ns: Option<(u64, u64)>,
     /// Share of the time of all CPUs while it was measured, 0 to 1.
     pub share_ratio: f64,
@@ -97,9 +100,9 @@ pub struct Measured {
     pub max_share_ratio: f64,
     /// End of that interval, nanoseconds since the Unix epoch.
     pub max_time_unix_ns: u64,
-    /// Stack samples on which its split rests.
+    /// Stack samples on which it rests; null of what is not sampled.
     pub samples: Option<u64>,
-    /// Number of entries.
+    /// How often it was entered; null where that is not counted.
     pub entries: Option<u64>,
 }
 

@@ -35,6 +35,7 @@ const MOST_PARTS: usize = 128;
 
 /// The distribution of a figure over intervals, weighted by their length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Its mean.
     pub mean: f64,
@@ -48,23 +49,25 @@ pub struct Spread {
 
 /// The subject's share of the host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Headline {
     /// The component that is the subject.
     pub component: String,
     /// Its name for people.
     pub label: String,
-    /// Its CPU time, nanoseconds; absent where it was not measured.
+    /// Its CPU time, nanoseconds; null where it was not measured.
     pub cpu_ns: Option<u64>,
-    /// Share of the time of all CPUs, 0 to 1.
+    /// Share of the time of all CPUs, 0 to 1; null if not measured.
     pub share_ratio: Option<Spread>,
-    /// CPU seconds per second.
+    /// CPU seconds per second; null if not measured.
     pub cpus: Option<Spread>,
-    /// Share of the time in which CPUs were not idle, 0 to 1; absent if unknown.
+    /// Share of the time in which CPUs were not idle, 0 to 1; null where that is not known.
     pub of_busy_ratio: Option<f64>,
 }
 
 /// The subject's share of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuSummary {
     /// Its number.
     pub cpu: u32,
@@ -72,12 +75,13 @@ pub struct CpuSummary {
     pub cpu_ns: u64,
     /// Share of its time, 0 to 1.
     pub share_ratio: f64,
-    /// The largest part there: its slug and share of the CPU's time.
+    /// The largest part there; null if there is none.
     pub largest_part: Option<(String, f64)>,
 }
 
 /// An interval with a large share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
     /// Its end, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
@@ -87,6 +91,7 @@ pub struct Peak {
 
 /// Energy, if it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum PowerSummary {
     /// It was measured.

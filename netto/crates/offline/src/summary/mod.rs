@@ -33,6 +33,7 @@ const MOST_NOTES: usize = 50;
 
 /// The host of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// Host name.
     pub hostname: String,
@@ -46,6 +47,7 @@ pub struct Host {
 
 /// The time that is covered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Covered {
     /// Begin of the first interval, nanoseconds since the Unix epoch.
     pub from_unix_ns: u64,
@@ -63,12 +65,13 @@ pub struct Covered {
 
 /// The content of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// The host.
     pub host: Host,
     /// The time that is covered.
     pub covered: Covered,
-    /// The subject's share of the host: networking, or the requested component.
+    /// How much of the host it was: networking, or the component that was asked for.
     pub headline: Headline,
     /// Every component, in the order of the table.
     pub components: Vec<ComponentSummary>,
@@ -78,7 +81,7 @@ pub struct Summary {
     pub peaks: Vec<Peak>,
     /// Energy.
     pub power: PowerSummary,
-    /// netto's own cost; absent if the log does not have it.
+    /// What netto itself cost; null if the log does not have it.
     pub own: Option<OwnSummary>,
     /// Lost data.
     pub losses: Losses,

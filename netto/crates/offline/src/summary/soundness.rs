@@ -16,6 +16,7 @@ const MOST_WAYS: usize = 64;
 
 /// Times without data, and the reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gaps {
     /// Number of restarts of netto within the span.
     pub restarts: u64,
@@ -33,6 +34,7 @@ pub struct Gaps {
 
 /// Snapshots that could not be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unwritten {
     /// End of the first, nanoseconds since the Unix epoch.
     pub first_time_unix_ns: u64,
@@ -46,6 +48,7 @@ pub struct Unwritten {
 
 /// Data lost while measuring.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Losses {
     /// Stacks taken.
     pub stacks_taken: u64,
@@ -57,10 +60,11 @@ pub struct Losses {
 
 /// Events that one probe missed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missed {
     /// The probe.
     pub probe: String,
-    /// The reason.
+    /// recursion, state_lost or no_room.
     pub reason: String,
     /// Slug of the component whose figures are too low as a result.
     pub component: String,
@@ -70,8 +74,10 @@ pub struct Missed {
 
 /// netto's own cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnSummary {
     /// Time taken from all CPUs, by part, nanoseconds: an estimate. Unknown parts are absent.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = {"enum": OwnPart::ALL.map(OwnPart::slug)})))]
     pub taken_ns: BTreeMap<&'static str, u64>,
     /// The sum, as a share of the time of all CPUs, 0 to 1.
     pub taken_ratio: Option<f64>,
@@ -79,7 +85,7 @@ pub struct OwnSummary {
     pub taken_cpus: Option<f64>,
     /// CPU time of netto's process, nanoseconds.
     pub process_ns: Option<u64>,
-    /// The largest share of a CPU's time over ten seconds, 0 to 1, and the number of that CPU.
+    /// The largest share of a CPU's time over ten seconds; null until known.
     pub costliest: Option<(f64, u32)>,
     /// Peak resident memory of the process.
     pub max_resident_bytes: Option<u64>,

@@ -21,25 +21,30 @@ const MOST_ADVICE: usize = 3;
 /// Most wrong letters of a name for a suggestion.
 const MOST_MISTAKES: usize = 3;
 
-/// The answer of `/api/v1/history`.
+/// The recent past, out of the daemon's ring: the answer of `/api/v1/history`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Table {
-    /// Length of a row, seconds: the requested one, as a multiple of the resolution.
+    /// From one row to the next, seconds: what was asked for, rounded up to a multiple of the
+    /// resolution, or without that the least that fits.
+    #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
     pub step_seconds: f64,
-    /// Length of a point of the history, seconds.
+    /// From one point of the ring to the next, seconds.
+    #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)))]
     pub resolution_seconds: f64,
-    /// The time covered by the history; `None` before its first point.
+    /// What the ring covers; null before its first point.
     pub ring: Option<Covered>,
-    /// The rows.
+    /// When each row was; a row without measured time is a gap.
     pub times: Times,
     /// The columns.
     pub series: Vec<Series>,
-    /// Requested series that are unavailable.
+    /// What was asked for and cannot be answered.
     pub unavailable: Vec<Absent>,
 }
 
 /// A time span.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Covered {
     /// Begin, seconds since the Unix epoch.
     pub begin_unix_seconds: f64,
@@ -49,6 +54,7 @@ pub struct Covered {
 
 /// The time of each row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Times {
     /// Begin of each row, seconds since the Unix epoch.
     pub begin_unix_seconds: Vec<f64>,
@@ -60,15 +66,59 @@ pub struct Times {
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
-    /// Component, or section and series.
+    /// Component, or `modes/NAME`, `power/network`, `traffic/NAME`, `drops/packets` or
+    /// `latency/POINT/p50` (and `p99`).
     pub name: String,
-    /// The CPU; `None`: the host.
+    /// The kernel's number of the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub cpu: Option<u32>,
     /// A value for each row, under the name of its unit; `None` if not measured.
     #[serde(flatten, serialize_with = "under_unit")]
+    #[cfg_attr(feature = "schema", schemars(with = "Values"))]
     pub values: (&'static str, Vec<Option<f64>>),
+}
+
+/// [`Series::cpu`] and [`Series::values`], for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+enum Values {
+    /// CPUs that it kept busy: CPU seconds in each second, of the whole host.
+    BusyCpus {
+        /// A value for each row; null where nothing was measured.
+        busy_cpus: Vec<Option<f64>>,
+    },
+    /// Watts, of the whole host.
+    Watts {
+        /// A value for each row; null where nothing was measured.
+        watts: Vec<Option<f64>>,
+    },
+    /// Packets a second, of the whole host.
+    PerSecond {
+        /// A value for each row; null where nothing was measured.
+        per_second: Vec<Option<f64>>,
+    },
+    /// Bytes a second, of the whole host.
+    BytesPerSecond {
+        /// A value for each row; null where nothing was measured.
+        bytes_per_second: Vec<Option<f64>>,
+    },
+    /// Seconds: a percentile of latency, of the whole host.
+    Seconds {
+        /// A value for each row; null where nothing was measured.
+        seconds: Vec<Option<f64>>,
+    },
+    /// Share of a CPU's time, 0 to 1, rounded to 1.6 percentage points at the worst.
+    ShareRatio {
+        /// The kernel's number of the CPU.
+        cpu: u32,
+        /// A value for each row; null where nothing was measured.
+        share_ratio: Vec<Option<f64>>,
+    },
 }
 
 fn under_unit<S: Serializer>(
@@ -80,8 +130,9 @@ fn under_unit<S: Serializer>(
 
 /// An unavailable series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Absent {
-    /// As in [`Series::name`].
+    /// As in the series.
     pub name: String,
     /// The reason.
     pub reason: String,

@@ -12,6 +12,21 @@ use super::verdict::Answers;
 /// The features' summaries of a log, by their names.
 pub(super) type Parts = Vec<(&'static str, Option<summary::Summary>)>;
 
+// All of a report but the parts of features, for the schema.
+/// What a log says.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its fields' names and types are of use")]
+pub(super) struct Report {
+    #[schemars(flatten)]
+    summary: Summary,
+    /// Whether networking is a problem, where, and whose; null in a report of one component, or where
+    /// networking was not measured.
+    verdict: Option<Answers>,
+    /// What was wrong with the files.
+    files: Findings,
+}
+
 /// The whole report, with a newline at its end. Missing parts are `null`.
 pub(super) fn text(
     summary: &Summary,

@@ -44,6 +44,13 @@ mod table;
 mod verdict;
 pub mod view;
 
+/// The schema of the report, to which each feature adds its part.
+#[cfg(feature = "schema")]
+pub const SCHEMA: netto_questions::api::NamedSchema = (
+    "report",
+    schemars::SchemaGenerator::root_schema_for::<json::Report>,
+);
+
 pub(super) use table::troubles;
 
 /// The exit codes of `netto report`.

@@ -7,16 +7,18 @@ use serde::Serialize;
 
 /// The answers of a report.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Answers {
     #[serde(flatten)]
     verdict: Verdict,
-    /// The part that takes most.
+    /// The part that takes most; null if there is none.
     largest_part: Option<Leader>,
-    /// The owner that causes most.
+    /// The owner that causes most; null if there is none, or it is unknown.
     causes_most: Option<Named>,
-    /// The owner that pays most for others.
+    /// The owner that pays most for others; null if there is none, or it is unknown.
     pays_most: Option<Named>,
-    /// Whether packets wait longer when networking costs more; absent where that is unknown.
+    /// Whether packets wait longer in the stack when networking costs more; null where that is
+    /// unknown.
     waits_go_up: Option<bool>,
     #[serde(skip)]
     pub(super) lines: [String; 3],
