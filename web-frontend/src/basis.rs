@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn one_amount_is_said_on_four_bases() {
-        let said = Basis::ALL.map(|(basis, _)| basis.say(QUARTER));
-        assert_eq!(said, ["3.1 %", "50.0 %", "0.25 CPUs", "250.0 ms/s"]);
+        let texts = Basis::ALL.map(|(basis, _)| basis.say(QUARTER));
+        assert_eq!(texts, ["3.1 %", "50.0 %", "0.25 CPUs", "250.0 ms/s"]);
         let aligned = Basis::ALL.map(|(basis, _)| basis.aligned(basis.value(QUARTER)));
         assert_eq!(aligned, ["3.12", "50.00", "0.250", "250.0"]);
     }
@@ -306,17 +306,17 @@ mod tests {
     #[test]
     fn a_component_is_compared_with_its_parent_and_one_without_with_the_host() {
         let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
-        let said = |slug: &str, basis: Basis| {
+        let text = |slug: &str, basis: Basis| {
             let index = index_of(&info, slug).unwrap();
             let amount = Amount::of_component(&info, &snapshot, index).unwrap();
             (basis.say(amount), basis.phrase(whole_of(&info, index)))
         };
         let pair = |value: &str, phrase: &str| (value.to_owned(), phrase.to_owned());
-        let parent = |slug| said(slug, Basis::Parent);
+        let parent = |slug| text(slug, Basis::Parent);
         assert_eq!(parent("driver_poll"), pair("25.0 %", "% of RX softirq"));
         assert_eq!(parent("rx_softirq"), pair("83.3 %", "% of all networking"));
         assert_eq!(parent("network"), pair("12.0 %", "% of this host's CPU"));
-        assert_eq!(said("network", Basis::Host), parent("network"));
+        assert_eq!(text("network", Basis::Host), parent("network"));
     }
 
     #[test]
@@ -330,14 +330,14 @@ mod tests {
     #[test]
     fn an_estimate_reaches_from_here_to_there_but_no_share_beyond_the_whole() {
         let of = |cpus| Amount { cpus, ..QUARTER };
-        let said = Basis::ALL.map(|(basis, _)| basis.range(of(0.1), of(0.6)));
+        let texts = Basis::ALL.map(|(basis, _)| basis.range(of(0.1), of(0.6)));
         let expected = [
             "1.2–7.5 %",
             "20.0–100.0 %",
             "0.10–0.60 CPUs",
             "100.0–600.0 ms/s",
         ];
-        assert_eq!(said, expected);
+        assert_eq!(texts, expected);
     }
 
     #[test]

@@ -119,25 +119,27 @@ mod tests {
             fixture::cost(snapshot).sample_ns_ms.as_mut().unwrap()[index] = ns_ms;
         };
         sample_ns_ms(&mut snapshot, 30_000_000);
-        let said = |info: &Info, snapshot: &Snapshot, basis| {
+        let interval_text = |info: &Info, snapshot: &Snapshot, basis| {
             interval(info, snapshot, "connections", basis)
         };
-        let text = said(&info, &snapshot, Basis::Host);
+        let text = interval_text(&info, &snapshot, Basis::Host);
         assert_eq!(text.as_deref(), Some("2.1–4.3 %"));
-        let text = said(&info, &snapshot, Basis::Milliseconds);
+        let text = interval_text(&info, &snapshot, Basis::Milliseconds);
         assert_eq!(text.as_deref(), Some("41.4–86.6 ms/s"));
         // With no stacks, the upper bound is about four.
         fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);
         sample_ns_ms(&mut snapshot, 0);
-        let text = said(&info, &snapshot, Basis::Host).unwrap();
+        let text = interval_text(&info, &snapshot, Basis::Host).unwrap();
         let most = text
             .strip_prefix("0–")
             .and_then(|text| text.strip_suffix(" %"));
         let most: f64 = most.unwrap().parse().unwrap();
         assert!((0.3..0.6).contains(&most), "{text}");
         assert_eq!(
-            said(&info, &snapshot, Basis::Parent).unwrap().find("0–"),
+            interval_text(&info, &snapshot, Basis::Parent)
+                .unwrap()
+                .find("0–"),
             Some(0)
         );
     }

@@ -149,7 +149,7 @@ fn fuzz(
         fs::create_dir_all(needed)
             .with_context(|| format!("cannot make the folder {}", needed.display()))?;
     }
-    let said = fs::File::create(&log).context("cannot make the log of a reader")?;
+    let log_file = fs::File::create(&log).context("cannot make the log of a reader")?;
     eprintln!("xtask: {reader}: {minutes} minutes");
     let status = Command::new(program)
         .env("NETTO_FUZZ_READER", reader)
@@ -163,7 +163,7 @@ fn fuzz(
         .arg("-print_final_stats=1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(said)
+        .stderr(log_file)
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let text = fs::read(&log).context("cannot read the log of a reader")?;

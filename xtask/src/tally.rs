@@ -17,8 +17,8 @@ pub struct Tally {
     pub skipped: u64,
     /// Passed only because they were tried again.
     pub unsteady: u64,
-    /// What was said of each failure.
-    said: Vec<String>,
+    /// What each failure has printed.
+    messages: Vec<String>,
     /// Lines of the list of failures that is being printed, if one is.
     list: Option<Vec<String>>,
 }
@@ -35,7 +35,7 @@ impl Tally {
                 self.failed += 1;
                 let message = format!("check {name} ... FAILED: {error:#}");
                 println!("{message}");
-                self.said.push(message);
+                self.messages.push(message);
             }
         }
     }
@@ -46,12 +46,12 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.unsteady += other.unsteady;
-        self.said.extend(other.said);
+        self.messages.extend(other.messages);
     }
 
-    /// All that was said of failures, to be printed once more.
+    /// All messages of failures, to be printed once more.
     pub fn failures(&self) -> String {
-        self.said.join("\n")
+        self.messages.join("\n")
     }
 
     /// Adds what this line of a test program's output reports, if it reports anything.
@@ -90,7 +90,7 @@ impl Tally {
             let lines = self.list.take().unwrap_or_default();
             if !lines.is_empty() {
                 let kept = &lines[lines.len().saturating_sub(KEPT)..];
-                self.said.push(kept.join("\n"));
+                self.messages.push(kept.join("\n"));
             }
         } else if let Some(lines) = &mut self.list {
             lines.push(line.to_owned());
@@ -197,8 +197,11 @@ mod tests {
              test b ... ok\n\
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
         );
-        let said = tally.failures();
-        assert!(said.contains("---- a ----\nleft is not right"), "{said}");
-        assert!(!said.contains("test b"), "{said}");
+        let failures = tally.failures();
+        assert!(
+            failures.contains("---- a ----\nleft is not right"),
+            "{failures}"
+        );
+        assert!(!failures.contains("test b"), "{failures}");
     }
 }

@@ -91,11 +91,13 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
     let page = std::fs::read_to_string(root.join(messages::PAGE))
         .with_context(|| format!("cannot read {}", messages::PAGE))?;
     let daemon = parsed.iter().filter(|(path, _)| path.starts_with("netto/"));
-    let said: Vec<_> = daemon
+    let texts: Vec<_> = daemon
         .map(|(path, code)| (path, messages::of(code)))
         .collect();
-    let said = said.iter().map(|(path, said)| (path.as_str(), said));
-    findings.extend(messages::check(&page, said));
+    let texts = texts
+        .iter()
+        .map(|(path, messages)| (path.as_str(), messages));
+    findings.extend(messages::check(&page, texts));
     Ok(findings)
 }
 

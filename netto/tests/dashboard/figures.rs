@@ -52,10 +52,10 @@ fn basis() -> Result<()> {
                 "{found}"
             );
             for sentence in found["sentences"].as_array().context("no sentences")? {
-                let said = sentence.as_str().unwrap_or_default();
+                let text = sentence.as_str().unwrap_or_default();
                 // Of one CPU's time over time, that CPU is the whole.
-                let is_of_cpu = said.contains("% of that CPU");
-                ensure!(said.contains(words) || is_of_cpu, "{name}: {said}");
+                let is_of_cpu = text.contains("% of that CPU");
+                ensure!(text.contains(words) || is_of_cpu, "{name}: {text}");
             }
             Ok(())
         })?;
@@ -111,10 +111,10 @@ fn legend() -> Result<()> {
         let (_, csv) = file(&browser, "save:events:csv")?;
         compare(&browser.script(LEGEND)?, &csv)
     })?;
-    let said = browser.text("#events-basis")?;
+    let text = browser.text("#events-basis")?;
     ensure!(
-        said.starts_with("Values in % of this host's CPU.") && said.contains("of the 60 s shown"),
-        "{said}"
+        text.starts_with("Values in % of this host's CPU.") && text.contains("of the 60 s shown"),
+        "{text}"
     );
     browser.must_be_content()
 }

@@ -105,8 +105,8 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
         .as_f64()
         .context("no ratio")?
         * 100.0;
-    let said = format!(" % of the costliest CPU (CPU {cpu}), budget 1 %, ");
-    let shown = figure.split_once(&said).map(|(before, _)| before);
+    let ending = format!(" % of the costliest CPU (CPU {cpu}), budget 1 %, ");
+    let shown = figure.split_once(&ending).map(|(before, _)| before);
     let shown = shown.and_then(|text| text.strip_prefix("netto itself: "));
     let shown: f64 = shown.with_context(|| figure.to_owned())?.parse()?;
     ensure!((shown - percent).abs() <= 0.006, "{percent} in {figure}");
@@ -439,8 +439,8 @@ fn advice() -> Result<()> {
     let open = "return document.querySelectorAll('#advice-list details[open]').length";
     let open = browser.script(open)?;
     ensure!(open == 1, "{open} of the list are open");
-    let said = browser.text("#advice-list")?;
-    ensure!(said.contains("Gain: at most "), "{said}");
+    let text = browser.text("#advice-list")?;
+    ensure!(text.contains("Gain: at most "), "{text}");
     Ok(())
 }
 
@@ -453,9 +453,9 @@ fn score() -> Result<()> {
         "return !document.getElementById('health').hidden \
          && document.querySelectorAll('#health-list th.num').length === 2",
     )?;
-    let said = browser.text("#health-list")?;
-    ensure!(said.contains("Reads") && said.contains(" ms"), "{said}");
-    ensure!(said.contains("round_trip"), "{said}");
+    let text = browser.text("#health-list")?;
+    ensure!(text.contains("Reads") && text.contains(" ms"), "{text}");
+    ensure!(text.contains("round_trip"), "{text}");
     Ok(())
 }
 
@@ -471,8 +471,8 @@ fn anomalies() -> Result<()> {
         ensure!(browser.script(script)? == true, "none is there");
         Ok(())
     })?;
-    let said = browser.text("#anomalies-list")?;
-    ensure!(said.contains("TCP segments sent again"), "{said}");
+    let text = browser.text("#anomalies-list")?;
+    ensure!(text.contains("TCP segments sent again"), "{text}");
     let is_seen = "return !document.getElementById('anomalies').hidden";
     ensure!(browser.script(is_seen)? == true);
     browser.must_be_content()

@@ -33,7 +33,7 @@ fn a_cut_log_is_reported_up_to_the_cut() {
         Some(sum_ns(&snapshots[..60 - lost], "gro"))
     );
     assert_eq!(report["files"]["cut_files"], 1);
-    let table = said(&["report", text(&path)]);
+    let table = stdout_of(&["report", text(&path)]);
     assert!(
         table.contains("1 file ends in the middle of a block"),
         "{table}"
@@ -63,9 +63,9 @@ fn any_damage_gives_a_report_or_a_reason_and_never_a_panic() {
         }
         fs::write(&path, &bytes).expect("written");
         for format in ["table", "csv"] {
-            let (code, said, error) = words(&netto(&["report", text(&path), "--format", format]));
+            let (code, stdout, error) = words(&netto(&["report", text(&path), "--format", format]));
             assert!(matches!(code, Some(0 | 1)), "{code:?}: {error}");
-            assert!(code == Some(1) || !said.is_empty());
+            assert!(code == Some(1) || !stdout.is_empty());
             assert!(code == Some(0) || error.starts_with("error: "), "{error}");
         }
     }
@@ -119,13 +119,13 @@ fn a_log_without_a_report_gives_one_line_of_reason() {
             "cannot write",
         ),
     ] {
-        let (found, said, error) = words(&netto(&arguments));
+        let (found, stdout, error) = words(&netto(&arguments));
         assert_eq!(found, Some(code), "{arguments:?}: {error}");
         assert!(
             error.starts_with("error: ") && error.contains(word),
             "{arguments:?}: {error}"
         );
-        assert!(error.lines().count() <= 2 && said.is_empty(), "{error}");
+        assert!(error.lines().count() <= 2 && stdout.is_empty(), "{error}");
     }
 }
 
@@ -138,7 +138,7 @@ fn a_reader_that_closes_the_pipe_early_is_no_error() {
         text(&path)
     );
     let mut shell = std::process::Command::new("sh");
-    let (_, said, error) = words(&shell.args(["-c", &script]).output().expect("sh runs"));
-    assert_eq!(said.lines().count(), 1);
+    let (_, stdout, error) = words(&shell.args(["-c", &script]).output().expect("sh runs"));
+    assert_eq!(stdout.lines().count(), 1);
     assert_eq!(error, "ended 0\n");
 }

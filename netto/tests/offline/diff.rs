@@ -38,7 +38,7 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
     let [before, after] = before_and_after(folder.path());
     let (a, b) = (text(&before), text(&after));
     let json: serde_json::Value =
-        serde_json::from_str(&said(&["diff", a, b, "--format", "json"])).expect("JSON");
+        serde_json::from_str(&stdout_of(&["diff", a, b, "--format", "json"])).expect("JSON");
     let changes = json["changes"].as_array().expect("a list");
     assert_eq!(
         changes.len() + json["incomparable"].as_array().expect("a list").len(),
@@ -76,7 +76,7 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
     );
     assert!(last.starts_with("error: tc_classify>+0.2pp: TC"), "{error}");
     for passing in ["tc_classify>+1pp", "tc_classify<-0.2pp", "tx_syscall>+5%"] {
-        said(&["diff", a, b, "--fail-if", passing]);
+        stdout_of(&["diff", a, b, "--fail-if", passing]);
     }
     // Networking has become dearer, by the packet and by the byte.
     let prices = json["prices"].as_array().expect("a list");
@@ -87,7 +87,7 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
         let (low, high) = (end(0).expect("a number"), end(1).expect("a number"));
         assert!(is > was && low < is - was && is - was < high, "{price}");
     }
-    let block = said(&["diff", a, b, "--format", "commit"]);
+    let block = stdout_of(&["diff", a, b, "--format", "commit"]);
     assert!(block.contains("RX softirq, ns/packet"), "{block}");
     assert!(
         block
@@ -95,19 +95,19 @@ fn a_change_is_found_and_ends_with_one_if_that_was_asked_for() {
             .all(|line| line.is_ascii() && line.len() <= 72),
         "{block}"
     );
-    let table = said(&["diff", a, b]);
+    let table = stdout_of(&["diff", a, b]);
     assert!(
         table.contains("Changed") && table.contains("Within chance"),
         "{table}"
     );
-    let page = said(&["diff", a, b, "--format", "html"]);
+    let page = stdout_of(&["diff", a, b, "--format", "html"]);
     assert!(page.starts_with("<!doctype html>") && page.contains("TC") && !page.contains("http"));
 }
 
 #[test]
 fn a_log_against_itself_has_not_changed() {
     let (_folder, path, _) = log(2, 100);
-    let table = said(&["diff", text(&path), text(&path), "--fail-if", "network>+0%"]);
+    let table = stdout_of(&["diff", text(&path), text(&path), "--fail-if", "network>+0%"]);
     assert!(table.contains("Nothing has changed"), "{table}");
 }
 
@@ -117,7 +117,7 @@ fn spans_of_one_log_can_be_compared() {
     let a = format!("{}@..12:00:50", text(&path));
     let b = format!("{}@12:00:50..", text(&path));
     let json: serde_json::Value =
-        serde_json::from_str(&said(&["diff", &a, &b, "--format", "json"])).expect("JSON");
+        serde_json::from_str(&stdout_of(&["diff", &a, &b, "--format", "json"])).expect("JSON");
     assert_eq!(
         (
             json["a"]["intervals"].as_u64(),

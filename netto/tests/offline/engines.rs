@@ -68,9 +68,9 @@ fn answers(python: &Path, engine: &str, folder: &Path) -> Vec<Vec<Value>> {
         .expect("Python runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{engine}: {error}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().next_back().unwrap_or_default();
-    serde_json::from_str(last).unwrap_or_else(|error| panic!("{engine}: {error}: {said}"))
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let last = stdout.lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{engine}: {error}: {stdout}"))
 }
 
 /// Logs of three hosts as Parquet, below `fleet` in a folder.
@@ -82,7 +82,7 @@ fn exported() -> tempfile::TempDir {
         info.hostname = format!("web-{cpus}");
         let log = folder.path().join("host.log");
         write(&log, &info, &snapshots);
-        said(&[
+        stdout_of(&[
             "report",
             text(&log),
             "--format",

@@ -35,7 +35,7 @@ fn expected(snapshots: &[Snapshot]) -> (u64, Sums) {
 #[test]
 fn text_with_commas_has_a_row_for_each_interval_cpu_and_component() {
     let (_folder, path, snapshots) = log(3, 20);
-    let csv = said(&["report", text(&path), "--format", "csv"]);
+    let csv = stdout_of(&["report", text(&path), "--format", "csv"]);
     let (comments, rows): (Vec<&str>, Vec<&str>) =
         csv.lines().partition(|line| line.starts_with('#'));
     assert!(comments.contains(&"# host: demo-3"), "{comments:?}");
@@ -93,7 +93,7 @@ fn duckdb_and_polars_read_the_same_sums_from_a_parquet_file() {
     // More rows than a group of the file has.
     let (folder, path, snapshots) = log(8, 300);
     let parquet = folder.path().join("netto.parquet");
-    said(&[
+    stdout_of(&[
         "report",
         text(&path),
         "--format",
@@ -181,12 +181,12 @@ fn the_queries_of_the_docs_give_rows() {
     for format in ["csv", "parquet"] {
         let file = folder.path().join(format!("netto.{format}"));
         let (log, file) = (text(&path), text(&file));
-        said(&["report", log, "--format", format, "--output", file]);
+        stdout_of(&["report", log, "--format", format, "--output", file]);
     }
     let fleet = folder.path().join("fleet");
     let (log, fleet) = (text(&path), text(&fleet));
     let partitioned = ["--format", "parquet", "--partitioned", "--output", fleet];
-    said(&[&["report", log][..], &partitioned].concat());
+    stdout_of(&[&["report", log][..], &partitioned].concat());
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ANALYSIS.md");
     let output = Command::new(python)
         .args(["-c", RUN_DOCS, text(folder.path()), text(&docs)])
@@ -228,7 +228,7 @@ fn every_table_has_a_file_and_steps_have_the_same_sums() {
         let mut arguments = vec!["report", text(&path), "--format", "parquet"];
         arguments.extend(["--table", "all", "--output", text(&tables)]);
         arguments.extend(step);
-        said(&arguments);
+        stdout_of(&arguments);
         let output = Command::new(&python)
             .args(["-c", SUM_ALL, text(&tables)])
             .output()
@@ -277,14 +277,14 @@ fn a_table_by_itself_is_the_same_as_among_all() {
     let (folder, path, _) = full_log(2, 30);
     let tables = folder.path().join("tables");
     let report = ["report", text(&path), "--format", "csv", "--step", "4s"];
-    said(&[&report[..], &["--table", "all", "--output", text(&tables)]].concat());
+    stdout_of(&[&report[..], &["--table", "all", "--output", text(&tables)]].concat());
     let files = std::fs::read_dir(&tables).expect("a folder");
     let files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     assert!(files.len() > 10, "{files:?}");
     for file in files {
         let name = file.file_stem().and_then(|name| name.to_str());
         let name = name.expect("a name");
-        let printed = said(&[&report[..], &["--table", name]].concat());
+        let printed = stdout_of(&[&report[..], &["--table", name]].concat());
         assert_eq!(
             printed,
             std::fs::read_to_string(&file).expect("text"),
@@ -321,7 +321,7 @@ fn the_logs_of_many_hosts_are_one_table_by_host_and_day() {
         write(&log, &info, &snapshots);
         let output = ["--partitioned", "--output", text(&fleet)];
         let report = ["report", text(&log), "--format", "parquet"];
-        said(&[&report[..], &output, &["--component", "network"]].concat());
+        stdout_of(&[&report[..], &output, &["--component", "network"]].concat());
     }
     let output = Command::new(python)
         .args(["-c", BY_PARTITION, text(&fleet)])
@@ -373,7 +373,7 @@ fn a_table_that_cannot_be_written_is_refused_with_what_can() {
 #[test]
 fn one_component_brings_its_parts_and_nothing_else() {
     let (_folder, path, _) = log(2, 3);
-    let csv = said(&[
+    let csv = stdout_of(&[
         "report",
         text(&path),
         "--format",
@@ -398,7 +398,7 @@ fn one_component_brings_its_parts_and_nothing_else() {
 #[test]
 fn a_picture_shows_the_largest_parts_in_their_colours() {
     let (_folder, path, _) = log(4, 240);
-    let svg = said(&["report", text(&path), "--format", "svg"]);
+    let svg = stdout_of(&["report", text(&path), "--format", "svg"]);
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
     assert!(svg.contains("RX softirq") && svg.contains("demo-4") && svg.contains("made up"));
     let rx = COMPONENTS
@@ -414,7 +414,7 @@ fn a_picture_shows_the_largest_parts_in_their_colours() {
 fn the_dashboard_in_a_file_needs_no_other_and_shows_every_component() {
     let (folder, path, _) = log(2, 40);
     let file = folder.path().join("report.html");
-    said(&[
+    stdout_of(&[
         "report",
         text(&path),
         "--format",
@@ -434,9 +434,9 @@ fn the_dashboard_in_a_file_needs_no_other_and_shows_every_component() {
         "gro",
     ]);
     assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        said.contains("--component does not go with --format html"),
-        "{said}"
+        stderr.contains("--component does not go with --format html"),
+        "{stderr}"
     );
 }

@@ -102,7 +102,7 @@ pub fn netto(arguments: &[&str]) -> Output {
 }
 
 /// The standard output of netto, which must succeed.
-pub fn said(arguments: &[&str]) -> String {
+pub fn stdout_of(arguments: &[&str]) -> String {
     let output = netto(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {error}");
@@ -113,7 +113,7 @@ pub fn said(arguments: &[&str]) -> String {
 pub fn report(path: &Path, options: &[&str]) -> Value {
     let mut arguments = vec!["report", text(path), "--format", "json"];
     arguments.extend(options);
-    serde_json::from_str(&said(&arguments)).expect("JSON")
+    serde_json::from_str(&stdout_of(&arguments)).expect("JSON")
 }
 
 /// CPU time of a component in a report, nanoseconds; `None` if it was not measured.

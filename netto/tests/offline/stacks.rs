@@ -47,7 +47,7 @@ fn before_and_after() -> (tempfile::TempDir, [String; 2]) {
 #[test]
 fn two_logs_become_lines_with_the_samples_of_both_in_the_same_time() {
     let (_folder, [a, b]) = before_and_after();
-    let lines = said(&["diff", &a, &b, "--format", "folded"]);
+    let lines = stdout_of(&["diff", &a, &b, "--format", "folded"]);
     assert_eq!(
         lines,
         "rx_softirq;net_rx_action;</title><script>\u{fffd}[2J 0 160\n\
@@ -61,7 +61,7 @@ fn a_log_becomes_a_profile_and_what_it_cannot_be_is_refused() {
     let (folder, [a, _]) = before_and_after();
     let profile = folder.path().join("netto.pb.gz");
     let output = text(&profile);
-    said(&["report", &a, "--format", "pprof", "--output", output]);
+    stdout_of(&["report", &a, "--format", "pprof", "--output", output]);
     let packed = std::fs::read(&profile).expect("a file");
     assert!(packed.starts_with(&[0x1f, 0x8b]), "gzip");
     let refused = netto(&["report", &a, "--format", "pprof", "--cpus", "0"]);
@@ -75,7 +75,7 @@ fn a_log_becomes_a_profile_and_what_it_cannot_be_is_refused() {
 #[test]
 fn a_page_has_a_flame_graph_with_both_figures_of_each_function_and_no_name_breaks_it() {
     let (_folder, [a, b]) = before_and_after();
-    let page = said(&["diff", &a, &b, "--format", "html"]);
+    let page = stdout_of(&["diff", &a, &b, "--format", "html"]);
     for part in [
         "ip_rcv: 1\u{202f}200 samples in A, 2\u{202f}400 in B (+100.0 %)",
         "old: 200 samples in A, 0 in B (-100.0 %)",
@@ -105,7 +105,7 @@ fn a_log_without_stacks_is_said_in_one_line_and_the_rest_of_the_page_is_there() 
         error.contains(without) && error.contains("--log-stacks"),
         "{error}"
     );
-    let page = said(&["diff", &a, without, "--format", "html"]);
+    let page = stdout_of(&["diff", &a, without, "--format", "html"]);
     assert!(page.contains("--log-stacks") && page.contains("</table>"));
     let output = netto(&["report", without, "--format", "folded"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -115,12 +115,12 @@ fn a_log_without_stacks_is_said_in_one_line_and_the_rest_of_the_page_is_there() 
 #[test]
 fn a_report_has_the_stacks_that_lie_in_its_span_as_a_whole() {
     let (_folder, [a, _]) = before_and_after();
-    let all = said(&["report", &a, "--format", "folded"]);
+    let all = stdout_of(&["report", &a, "--format", "folded"]);
     assert!(all.contains("ip_rcv 1200\n"), "{all}");
     let from = ["report", &a, "--format", "folded", "--from", "12:00:30"];
-    let three = said(&from);
+    let three = stdout_of(&from);
     assert!(three.contains("ip_rcv 900\n"), "{three}");
-    let twice = said(&["report", &a, &a, "--format", "folded"]);
+    let twice = stdout_of(&["report", &a, &a, "--format", "folded"]);
     assert_eq!(twice, all, "what two files hold counts once");
     for option in [["--component", "gro"], ["--cpus", "0"]] {
         let output = netto(&[["report", &a, "--format", "folded"].as_slice(), &option].concat());

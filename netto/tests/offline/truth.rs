@@ -120,11 +120,11 @@ fn by_digests_a_report_says_what_it_says_by_every_interval() {
             "{options:?}: {by_digests:#} {by_intervals:#}"
         );
         for format in ["table", "svg"] {
-            let said = |options: &[&str]| {
+            let shown = |options: &[&str]| {
                 let arguments = ["report", text(&path), "--format", format];
-                said(&[&arguments, options].concat())
+                stdout_of(&[&arguments, options].concat())
             };
-            assert_eq!(said(options), said(&every), "{format} {options:?}");
+            assert_eq!(shown(options), shown(&every), "{format} {options:?}");
         }
     }
     // Checks that digests are read at all, without looking at the covered blocks.
@@ -144,7 +144,7 @@ fn by_digests_a_report_says_what_it_says_by_every_interval() {
 #[test]
 fn a_report_is_one_screen_and_names_what_matters() {
     let (_folder, path, _) = log(16, 240);
-    let table = said(&["report", text(&path)]);
+    let table = stdout_of(&["report", text(&path)]);
     // A made-up host has something to say of every feature.
     assert!(table.lines().count() <= 66, "{table}");
     // A reason is as long as it must be.

@@ -6,7 +6,9 @@ use std::process::Command;
 use metrics_common::advice::fixture;
 use serde_json::Value;
 
-use crate::files::{BEGIN_UNIX_NS, full_log, log, netto, report, said, snapshots, text, write};
+use crate::files::{
+    BEGIN_UNIX_NS, full_log, log, netto, report, snapshots, stdout_of, text, write,
+};
 
 /// A log of 20 s in which CPUs poll in vain, and of 20 s without, 100 s later.
 fn unusual() -> (tempfile::TempDir, PathBuf) {
@@ -28,7 +30,7 @@ fn unusual() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report() {
     let (_folder, path) = unusual();
-    let whole = said(&["advise", text(&path)]);
+    let whole = stdout_of(&["advise", text(&path)]);
     for part in [
         "2026-05-01 12:00:00 to 2026-05-01 12:02:20, 40.0 s measured\nnetto advise · evil\u{fffd}[2J\n\n",
         "\nCPUs poll and find nothing\n  it takes Busy poll, spinning 0.",
@@ -39,11 +41,11 @@ fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report()
         assert!(whole.contains(part), "{part}: {whole}");
     }
     assert!(!whole.contains('\u{1b}'), "{whole}");
-    let last = said(&["advise", text(&path), "--last", "20s"]);
+    let last = stdout_of(&["advise", text(&path), "--last", "20s"]);
     assert!(!last.contains("#spinning\n"), "{last}");
 
     let json: Value =
-        serde_json::from_str(&said(&["advise", text(&path), "--json"])).expect("JSON");
+        serde_json::from_str(&stdout_of(&["advise", text(&path), "--json"])).expect("JSON");
     assert_eq!(json["advice"], report(&path, &[])["advice"]);
     let rules = json["advice"].as_array().expect("a list");
     assert!(
@@ -66,12 +68,12 @@ fn each_view_shows_a_log_by_digests_too_and_says_what_the_log_lacks() {
         ("slowest", "slowest softirqs "),
         ("advise", "netto advise · "),
     ] {
-        let shown = said(&[view, text(&path)]);
+        let shown = stdout_of(&[view, text(&path)]);
         assert!(shown.starts_with("2026-05-01 12:00:00 to 2026-05-01 12:05:50, 350.0 s"));
         assert!(shown.contains(title), "{shown}");
     }
     let json: Value =
-        serde_json::from_str(&said(&["latency", text(&path), "--json"])).expect("JSON");
+        serde_json::from_str(&stdout_of(&["latency", text(&path), "--json"])).expect("JSON");
     assert_eq!(json["span"]["intervals"], 700);
     assert_eq!(json["span"]["measured_seconds"], 350.0);
 

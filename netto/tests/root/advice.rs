@@ -39,22 +39,22 @@ pub fn advice(daemon: &Daemon) -> Result<Value> {
 }
 
 /// The rule's item of a list, if it is in it.
-fn of_rule<'a>(said: &'a Value, list: &str, rule: &str) -> Result<Option<&'a Value>> {
-    let all = said[list].as_array().context("no list")?;
+fn of_rule<'a>(answer: &'a Value, list: &str, rule: &str) -> Result<Option<&'a Value>> {
+    let all = answer[list].as_array().context("no list")?;
     Ok(all.iter().find(|entry| entry["rule"] == rule))
 }
 
 /// What a rule says now; an error if it does not hold.
 pub fn given(daemon: &Daemon, rule: &str) -> Result<Value> {
-    let said = advice(daemon)?;
-    let entry = of_rule(&said, "advice", rule)?.cloned();
-    entry.with_context(|| format!("{rule} does not hold: {said}"))
+    let answer = advice(daemon)?;
+    let entry = of_rule(&answer, "advice", rule)?.cloned();
+    entry.with_context(|| format!("{rule} does not hold: {answer}"))
 }
 
 /// An error while a rule lacks a figure.
 pub fn judged(daemon: &Daemon, rule: &str) -> Result<()> {
-    let said = advice(daemon)?;
-    match of_rule(&said, "unjudged", rule)? {
+    let answer = advice(daemon)?;
+    match of_rule(&answer, "unjudged", rule)? {
         Some(entry) => bail!("it is not judged: {entry}"),
         None => Ok(()),
     }
@@ -79,10 +79,10 @@ pub fn wait_for(daemon: &Daemon, rule: &str) -> Result<Value> {
         HOLDS_WITHIN
     };
     let found = child::within(limit, || {
-        let said = advice(daemon)?;
+        let answer = advice(daemon)?;
         // Probes do not count all of the first intervals.
         if daemon.sequence()? >= SETTLED
-            && let Some(entry) = of_rule(&said, "unjudged", rule)?
+            && let Some(entry) = of_rule(&answer, "unjudged", rule)?
         {
             return Ok(Err(entry.to_string()));
         }

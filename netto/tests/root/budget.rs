@@ -80,9 +80,9 @@ fn softirqs_go() -> Result<Followed> {
         "no time was found"
     );
     drop(load);
-    let said = followed.daemon().process.stderr();
-    let alternate = said.matches("Methods alternate").count();
-    ensure!(alternate == 1, "told {alternate} times:\n{said}");
+    let stderr = followed.daemon().process.stderr();
+    let alternate = stderr.matches("Methods alternate").count();
+    ensure!(alternate == 1, "told {alternate} times:\n{stderr}");
     Ok(followed)
 }
 
@@ -120,9 +120,9 @@ fn drops_are_estimated() -> Result<()> {
     println!("{}", estimated.sentence("Dropped packets"));
     ensure!(estimated.ns == sum.interval_ns && estimated.counted_ns < estimated.ns);
     drop(load);
-    let said = followed.daemon().process.stderr();
-    let alternate = said.matches("Methods alternate").count();
-    ensure!(alternate == 1, "told {alternate} times:\n{said}");
+    let stderr = followed.daemon().process.stderr();
+    let alternate = stderr.matches("Methods alternate").count();
+    ensure!(alternate == 1, "told {alternate} times:\n{stderr}");
     Ok(())
 }
 

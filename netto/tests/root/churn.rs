@@ -154,8 +154,8 @@ impl Guests {
             pids: BTreeSet::new(),
         };
         for host in hosts {
-            let said = host.stdout();
-            for line in said.lines().filter(|line| *line != "ready") {
+            let stdout = host.stdout();
+            for line in stdout.lines().filter(|line| *line != "ready") {
                 let words: Vec<&str> = line.split(' ').collect();
                 let [name, id, pid] = words[..] else {
                     bail!("a host said {line:?}");

@@ -101,13 +101,13 @@ impl Run {
 
     /// Stops netto, so that its log is complete, and compares parts of it.
     fn compare(self, pairs: &[(&Span, &Span)]) -> Result<Vec<Changes>> {
-        let (status, said) = self.daemon.terminate()?;
-        ensure!(status.success(), "netto ended ({status}): {said}");
+        let (status, stderr) = self.daemon.terminate()?;
+        ensure!(status.success(), "netto ended ({status}): {stderr}");
         let compared = pairs.iter().map(|(a, b)| {
             let (a, b) = (a.of(&self.log)?, b.of(&self.log)?);
-            let (status, json, said) = run_to_end(&["diff", &a, &b, "--format", "json"])?;
-            ensure!(status.success(), "netto diff ended ({status}): {said}");
-            ensure!(said.is_empty(), "netto diff warns: {said}");
+            let (status, json, stderr) = run_to_end(&["diff", &a, &b, "--format", "json"])?;
+            ensure!(status.success(), "netto diff ended ({status}): {stderr}");
+            ensure!(stderr.is_empty(), "netto diff warns: {stderr}");
             let comparison: Value = serde_json::from_str(&json)?;
             ensure!(!comparison["blocks"].is_null(), "too few intervals: {json}");
             Changes::of(&comparison)

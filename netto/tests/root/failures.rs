@@ -134,10 +134,10 @@ fn without_permission_the_missing_one_and_a_remedy_are_named() -> Result<()> {
         let (out, err) = (process.stdout(), process.stderr());
         ensure!(!status.success(), "{arguments:?} worked: {out}{err}");
         ensure!(!err.contains("panicked"), "{arguments:?}: {err}");
-        let said = format!("{out}{err}");
+        let printed = format!("{out}{err}");
         ensure!(
-            said.contains(word) || said.contains("root"),
-            "{arguments:?} names no permission: {said}"
+            printed.contains(word) || printed.contains("root"),
+            "{arguments:?} names no permission: {printed}"
         );
     }
     Ok(())

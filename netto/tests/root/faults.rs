@@ -77,11 +77,11 @@ fn goes_on(daemon: &mut Daemon) -> Result<()> {
 }
 
 /// No interval is missing in the log of a daemon that said this.
-fn is_whole(log: &Path, said: &str) -> Result<()> {
+fn is_whole(log: &Path, stderr: &str) -> Result<()> {
     let (sequences, gaps, _) = read_so_far(log)?;
     ensure!(
         is_consecutive(&sequences) && gaps.is_empty(),
-        "{sequences:?} {gaps:?}: {said}"
+        "{sequences:?} {gaps:?}: {stderr}"
     );
     ensure!(sequences.len() as u64 > INTERVALS, "{sequences:?}");
     Ok(())
@@ -154,12 +154,12 @@ fn detached() -> Result<()> {
         "no probes: {seen:?}"
     );
     child::eventually(|| {
-        let said = daemon.process.stderr();
+        let stderr = daemon.process.stderr();
         let words = format!("replaced netto's programs at {}", wire.device);
-        ensure!(said.contains(&words), "not noticed: {said}");
+        ensure!(stderr.contains(&words), "not noticed: {stderr}");
         ensure!(
-            said.matches("received by ").count() >= 2,
-            "not attached again: {said}"
+            stderr.matches("received by ").count() >= 2,
+            "not attached again: {stderr}"
         );
         Ok(())
     })?;
@@ -199,8 +199,8 @@ fn owners_detached() -> Result<()> {
         "somebody detaches or replaces netto's programs at the root control group again and again",
     );
     let says = |daemon: &Daemon, words: &str| {
-        let said = daemon.process.stderr();
-        let warnings = said.lines().filter(|line| line.contains("WARN"));
+        let stderr = daemon.process.stderr();
+        let warnings = stderr.lines().filter(|line| line.contains("WARN"));
         warnings.filter(|line| line.contains(words)).count()
     };
     let mut taken = vec![take_from_groups(pid, &[])?];
@@ -232,11 +232,11 @@ fn owners_detached() -> Result<()> {
         Ok(())
     })?;
     let counts = [once, again].map(|words| says(followed.daemon(), words));
-    let said = followed.daemon().process.stderr();
+    let stderr = followed.daemon().process.stderr();
     // Nor is it taken for a cost that is too high.
     ensure!(
-        counts == [1, 1] && !said.contains("would cost too much"),
-        "{counts:?} of {said}"
+        counts == [1, 1] && !stderr.contains("would cost too much"),
+        "{counts:?} of {stderr}"
     );
     Ok(())
 }
@@ -252,10 +252,10 @@ fn hidden() -> Result<()> {
     // New code in the kernel: symbols are read again.
     let _program = bpf::attach_empty("raw_tp/sched_switch")?;
     child::eventually(|| {
-        let said = daemon.process.stderr();
+        let stderr = daemon.process.stderr();
         ensure!(
-            said.contains("cannot refresh the kernel's symbols"),
-            "not noticed: {said}"
+            stderr.contains("cannot refresh the kernel's symbols"),
+            "not noticed: {stderr}"
         );
         Ok(())
     })?;
@@ -341,8 +341,8 @@ fn clock_steps(daemon: &mut Daemon) -> Result<()> {
 fn modules() -> Result<()> {
     it_lasts(|daemon| {
         shell(&"rmmod dummy && insmod /modules/dummy.ko || exit 1\n".repeat(MODULES))?;
-        let said = daemon.process.stderr();
-        ensure!(!said.contains("ERROR"), "{said}");
+        let stderr = daemon.process.stderr();
+        ensure!(!stderr.contains("ERROR"), "{stderr}");
         Ok(())
     })
 }
@@ -388,8 +388,8 @@ fn killed() -> Result<()> {
     // Another start goes on in the same file.
     let mut again = start(&log, &[])?;
     goes_on(&mut again)?;
-    let (status, said) = again.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
+    let (status, stderr) = again.terminate()?;
+    ensure!(status.success(), "{status}: {stderr}");
     let (both, _) = read(&log)?;
     ensure!(
         both.starts_with(&sequences) && both.len() > sequences.len(),

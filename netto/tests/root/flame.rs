@@ -87,9 +87,10 @@ fn go_reads_profiles_and_their_difference() -> Result<()> {
             .env("PPROF_TMPDIR", folder.path())
             .env("HOME", folder.path())
             .output()?;
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        ensure!(output.status.success(), "{arguments:?}: {said}");
-        Ok(said)
+        let printed =
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure!(output.status.success(), "{arguments:?}: {printed}");
+        Ok(printed)
     };
     let address = format!("http://{}/debug/pprof/profile", daemon.at);
     // It fetches the profile as a scraper does.
@@ -139,9 +140,9 @@ fn stacks_of_sends_and_softirqs_are_folded_by_function() -> Result<()> {
         }
     }
     println!("\n{sampled} samples: {sending} below udp_sendmsg, {receiving} below __napi_poll");
-    let said = format!("x-netto-samples: {sampled}\r\n");
+    let header = format!("x-netto-samples: {sampled}\r\n");
     ensure!(
-        answer.head.to_lowercase().contains(&said),
+        answer.head.to_lowercase().contains(&header),
         "{sampled} samples in the lines, but:\n{}",
         answer.head
     );

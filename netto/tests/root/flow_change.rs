@@ -35,8 +35,8 @@ fn logged(log: &Path, more: &[&str]) -> Result<Daemon> {
 }
 
 fn end(daemon: Daemon) -> Result<()> {
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "netto ended ({status}): {said}");
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "netto ended ({status}): {stderr}");
     Ok(())
 }
 
@@ -146,8 +146,8 @@ fn rules_of_a_firewall_are_found_with_traffic_that_a_log_has() -> Result<()> {
     let before = measured(&network, &traffic, folder.path().join("before.log"))?;
     add_rules(&network.right)?;
     let after = measured(&network, &traffic, folder.path().join("after.log"))?;
-    let (status, json, said) = run_to_end(&["diff", &before, &after, "--format", "json"])?;
-    ensure!(status.success(), "netto diff ended ({status}): {said}");
+    let (status, json, stderr) = run_to_end(&["diff", &before, &after, "--format", "json"])?;
+    ensure!(status.success(), "netto diff ended ({status}): {stderr}");
     let comparison: Value = serde_json::from_str(&json)?;
     let mut changes = comparison["changes"]
         .as_array()
@@ -160,8 +160,8 @@ fn rules_of_a_firewall_are_found_with_traffic_that_a_log_has() -> Result<()> {
     ensure!(found["is_real"] == true && cpus > 0.0, "{found}");
     // A gate says so, and names the part.
     let gate = format!("{PART}>+50%");
-    let (status, _, said) = run_to_end(&["diff", &before, &after, "--fail-if", &gate])?;
-    ensure!(status.code() == Some(1), "{status}: {said}");
-    ensure!(said.contains(PART), "{said}");
+    let (status, _, stderr) = run_to_end(&["diff", &before, &after, "--fail-if", &gate])?;
+    ensure!(status.code() == Some(1), "{status}: {stderr}");
+    ensure!(stderr.contains(PART), "{stderr}");
     Ok(())
 }

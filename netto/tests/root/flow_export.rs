@@ -132,7 +132,7 @@ fn nfcapd_has_the_same_totals() -> Result<()> {
     })?;
     collector.signal("TERM")?;
     collector.wait()?;
-    let said = child::run(Command::new("nfdump").arg("-I").arg("-R").arg(&kept))?;
+    let listing = child::run(Command::new("nfdump").arg("-I").arg("-R").arg(&kept))?;
     let totals = &measured["totals"];
     for (name, expected) in [
         ("Flows", RECORDS),
@@ -142,8 +142,8 @@ fn nfcapd_has_the_same_totals() -> Result<()> {
     ] {
         let line = format!("{name}: {expected}");
         ensure!(
-            said.lines().any(|printed| printed == line),
-            "not {line}: {said}"
+            listing.lines().any(|printed| printed == line),
+            "not {line}: {listing}"
         );
     }
     Ok(())
@@ -267,8 +267,8 @@ fn a_collector_that_comes_later_has_every_record_with_its_cpu_time() -> Result<(
     })?;
     // These are under way when the daemon ends.
     let counted_ns = count(&daemon, &wire, 10, 710)?;
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {stderr}");
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("x.ipfix");
     keep(collector, &file)?;
@@ -309,23 +309,23 @@ fn full_disk() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pcap = packets(folder.path())?;
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (disk, file, said) = (path("disk"), path("x.ipfix"), path("said"));
+    let (disk, file, messages) = (path("disk"), path("x.ipfix"), path("said"));
     std::fs::create_dir(&disk)?;
     let netto = daemon::binary();
     // The mount is the namespace's.
     Namespace::new()?.run_script(&format!(
         "mount -t tmpfs -o size=8k none {disk}; \
-         {} flows --json --read {pcap} --flows-export file:{disk}/x >/dev/null 2>{said} && exit 1; \
+         {} flows --json --read {pcap} --flows-export file:{disk}/x >/dev/null 2>{messages} && exit 1; \
          cat {disk}/x > {file}",
         netto.display()
     ))?;
     is_without(DAMAGE, Path::new(&file))?;
     let kept = packets_by_tshark(Path::new(&file))?.len() as u64;
     ensure!((1..RECORDS).contains(&kept), "{kept} records are kept");
-    let said = std::fs::read_to_string(said)?;
+    let messages = std::fs::read_to_string(messages)?;
     let lost = format!("{} records did not reach file:", RECORDS - kept);
     for part in [lost.as_str(), "No space left"] {
-        ensure!(said.contains(part), "not {part:?}: {said}");
+        ensure!(messages.contains(part), "not {part:?}: {messages}");
     }
     Ok(())
 }

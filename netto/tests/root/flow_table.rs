@@ -79,7 +79,7 @@ pub fn network() -> Result<Network> {
 pub struct Flows {
     process: Owned,
     /// What it has said at its start.
-    said: String,
+    stderr: String,
 }
 
 impl Flows {
@@ -89,17 +89,17 @@ impl Flows {
         let mut command = network.right.command(&binary.to_string_lossy());
         command.args(["flows", "lan", "--json", "--seconds", "300"]);
         let mut process = Owned::start(command.args(options))?;
-        let said = child::eventually(|| {
+        let stderr = child::eventually(|| {
             let ended = process.try_wait()?;
-            let said = process.stderr();
+            let stderr = process.stderr();
             ensure!(
-                ended.is_none() || said.contains("at most"),
-                "it ended: {said}"
+                ended.is_none() || stderr.contains("at most"),
+                "it ended: {stderr}"
             );
-            let is_ready = said.contains("at most");
-            is_ready.then_some(said).context("it does not measure")
+            let is_ready = stderr.contains("at most");
+            is_ready.then_some(stderr).context("it does not measure")
         })?;
-        Ok(Flows { process, said })
+        Ok(Flows { process, stderr })
     }
 
     /// Ends it by Ctrl+C, and reads what it prints.
@@ -183,9 +183,9 @@ fn counted(hook: &str) -> Result<()> {
     let flows = Flows::start(&network, &["--flows-at", hook])?;
     let by = if hook == "xdp" { "XDP" } else { "tc" };
     ensure!(
-        flows.said.contains(&format!("received by {by}")),
+        flows.stderr.contains(&format!("received by {by}")),
         "{}",
-        flows.said
+        flows.stderr
     );
     let udp = with_ports(PORTS, 8, &[0; 20]);
     let of_four = |payload: &[u8]| ethernet(&[], IPV4, payload);
@@ -458,7 +458,7 @@ fn an_xdp_program_that_is_there_stays_and_tc_sees_the_packets() -> Result<()> {
     let _other = traffic::agent(&network.right, &["attach", "xdp-generic", "lan"])?;
     let flows = Flows::start(&network, &[])?;
     for part in ["another XDP program is there", "received by tc"] {
-        ensure!(flows.said.contains(part), "{part}: {}", flows.said);
+        ensure!(flows.stderr.contains(part), "{part}: {}", flows.stderr);
     }
     let udp = ethernet(&[], IPV4, &ipv4(0, 0, 17, &with_ports(PORTS, 8, &[])));
     send(&network, &[udp])?;

@@ -23,11 +23,11 @@ const MOST_CPU: Duration = Duration::from_secs(5);
 
 /// Loses its terminal, or gets the signal of this name, when it has said that it runs; it puts its work in
 /// order in each case.
-fn ends(command: &Command, said: &str, signal: Option<&str>) -> Result<()> {
+fn ends(command: &Command, expected: &str, signal: Option<&str>) -> Result<()> {
     let mut process = OnTerminal::start(command, false)?;
     child::eventually(|| {
         let screen = process.screen();
-        ensure!(screen.contains(said), "it does not run: {screen:?}");
+        ensure!(screen.contains(expected), "it does not run: {screen:?}");
         Ok(())
     })?;
     match signal {

@@ -82,8 +82,8 @@ fn a_host_is_scored_and_load_balancers_are_told() -> Result<()> {
     );
     let report = http::get_ok(daemon.at, "/api/v1/orca?last=5s")?.json()?;
     ensure!(report["mem_utilization"].is_f64(), "{report}");
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {stderr}");
     Ok(())
 }
 

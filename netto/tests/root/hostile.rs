@@ -164,11 +164,11 @@ fn a_list_of_cpus_that_is_none_is_told_and_the_measurement_goes_on() -> Result<(
         must_go_on(&mut daemon, text)?;
     }
     let status = daemon.process.wait()?;
-    let said = daemon.process.stderr();
-    ensure!(status.code() == Some(1), "{status}: {said}");
+    let stderr = daemon.process.stderr();
+    ensure!(status.code() == Some(1), "{status}: {stderr}");
     ensure!(
-        said.contains("cpu/online") && !said.contains("panicked"),
-        "{said}"
+        stderr.contains("cpu/online") && !stderr.contains("panicked"),
+        "{stderr}"
     );
     Ok(())
 }
@@ -192,9 +192,9 @@ fn a_cpu_that_cannot_be_sampled_is_warned_of_once() -> Result<()> {
     must_go_on(&mut daemon, "without it")?;
     tree.write(ONLINE, format!("0-{}", possible - 1))?;
     must_go_on(&mut daemon, "again")?;
-    let (_, said) = daemon.terminate()?;
-    let warnings = said.matches("not sampled").count();
-    ensure!(warnings == 1, "{warnings} warnings: {said}");
+    let (_, stderr) = daemon.terminate()?;
+    let warnings = stderr.matches("not sampled").count();
+    ensure!(warnings == 1, "{warnings} warnings: {stderr}");
     Ok(())
 }
 
@@ -229,10 +229,10 @@ fn damage_while_netto_runs_stops_it_with_a_word_or_not_at_all() -> Result<()> {
     // Without a line that must be there netto cannot go on, and says of which file.
     tree.write(STAT, "cpu 1 2 three\n")?;
     let status = daemon.process.wait()?;
-    let said = daemon.process.stderr();
+    let stderr = daemon.process.stderr();
     ensure!(
-        status.code() == Some(1) && said.contains("/proc/stat") && !said.contains("panicked"),
-        "{status}: {said}"
+        status.code() == Some(1) && stderr.contains("/proc/stat") && !stderr.contains("panicked"),
+        "{status}: {stderr}"
     );
     Ok(())
 }
@@ -270,10 +270,10 @@ fn trees_full_of_nonsense_are_refused_or_survived_from_the_start() -> Result<()>
         for command in ["check", "list"] {
             let mut arguments = vec![command];
             arguments.extend(options.iter().map(String::as_str));
-            let (status, _, said) = daemon::run_to_end(&arguments)?;
+            let (status, _, stderr) = daemon::run_to_end(&arguments)?;
             ensure!(
-                status.code().is_some_and(|code| code < 2) && !said.contains("panicked"),
-                "{command} with {shown:?} gave {status}: {said}"
+                status.code().is_some_and(|code| code < 2) && !stderr.contains("panicked"),
+                "{command} with {shown:?} gave {status}: {stderr}"
             );
         }
         // Only a tree that says which CPUs there are can be measured with.
@@ -289,10 +289,10 @@ fn trees_full_of_nonsense_are_refused_or_survived_from_the_start() -> Result<()>
     let options = tree.options();
     let mut arguments = vec!["check"];
     arguments.extend(options.iter().map(String::as_str));
-    let (status, _, said) = daemon::run_to_end(&arguments)?;
+    let (status, _, stderr) = daemon::run_to_end(&arguments)?;
     ensure!(
-        status.code() == Some(1) && !said.contains("panicked"),
-        "{status}: {said}"
+        status.code() == Some(1) && !stderr.contains("panicked"),
+        "{status}: {stderr}"
     );
     Ok(())
 }

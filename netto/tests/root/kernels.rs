@@ -117,7 +117,7 @@ fn a_kernel_without_what_every_probe_needs() -> Result<()> {
         ensure!(status.code() == Some(1), "{arguments:?} ends with {status}");
         ensure!(out.is_empty(), "{arguments:?} says {out}");
         let lines: Vec<&str> = err.lines().collect();
-        let [said] = lines[..] else {
+        let [error_line] = lines[..] else {
             bail!("more than one line: {err}");
         };
         for words in [
@@ -126,7 +126,7 @@ fn a_kernel_without_what_every_probe_needs() -> Result<()> {
             "BPF programs need",
             "from 5.12 on",
         ] {
-            ensure!(said.contains(words), "no {words:?} in {said}");
+            ensure!(error_line.contains(words), "no {words:?} in {error_line}");
         }
     }
     Ok(())

@@ -66,14 +66,14 @@ fn script(offset_ns: i64) -> String {
 }
 
 /// Counts by the lower end of a power of two, as the script has them.
-fn of_script(said: &str, name: &str) -> Result<BTreeMap<u64, u64>> {
-    let lines = said
+fn of_script(printed: &str, name: &str) -> Result<BTreeMap<u64, u64>> {
+    let lines = printed
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut found = lines.filter_map(|line| Some(line["data"].get(format!("@{name}"))?.clone()));
     let buckets = found
         .next()
-        .with_context(|| format!("no @{name} in {said}"))?;
+        .with_context(|| format!("no @{name} in {printed}"))?;
     let buckets = buckets.as_array().context("no histogram")?;
     let one = |bucket: &Value| Some((bucket["min"].as_u64()?, bucket["count"].as_u64()?));
     Ok(buckets
@@ -124,8 +124,8 @@ fn beside_bpftrace() -> Result<()> {
     command.args(["-f", "json"]).arg(&file);
     let mut tracer = Owned::start(&mut command)?;
     child::within(COMPILES, || {
-        let (said, complained) = (tracer.stdout(), tracer.stderr());
-        ensure!(said.contains("ready"), "{said}{complained}");
+        let (stdout, complained) = (tracer.stdout(), tracer.stderr());
+        ensure!(stdout.contains("ready"), "{stdout}{complained}");
         Ok(())
     })?;
     std::thread::sleep(ATTACHES);
@@ -144,15 +144,15 @@ fn beside_bpftrace() -> Result<()> {
     drop(readers);
     tracer.signal("INT")?;
     tracer.wait_within(COMPILES)?;
-    let said = tracer.stdout();
+    let stdout = tracer.stdout();
     let found = measured.end()?;
     let least_ns = least_ns()?;
     println!();
     for (name, point) in [("udp", Point::UdpSocketRead), ("tcp", Point::TcpSocketRead)] {
-        let (script, netto) = (of_script(&said, name)?, of_netto(&found, point)?);
+        let (script, netto) = (of_script(&stdout, name)?, of_netto(&found, point)?);
         let long = script.range(least_ns..).map(|(_, count)| count);
         let total: u64 = long.sum();
-        ensure!(total > 500, "only {total} packets: {said}");
+        ensure!(total > 500, "only {total} packets: {stdout}");
         println!("{point}: {script:?} by the script, {netto:?} by netto");
         let powers: BTreeSet<_> = script.keys().chain(netto.keys()).collect();
         for power in powers.into_iter().filter(|power| **power >= least_ns) {

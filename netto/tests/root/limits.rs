@@ -23,18 +23,18 @@ tests! {
 fn must_be_refused(mut command: Command, word: &str) -> Result<String> {
     let mut process = Owned::start(&mut command)?;
     let status = process.wait()?;
-    let said = process.stderr();
+    let stderr = process.stderr();
     ensure!(
         status.code() == Some(1),
-        "{command:?} gave {status}: {said}"
+        "{command:?} gave {status}: {stderr}"
     );
     for bad in ["panicked", "bug in netto", "damaged", "RUST_BACKTRACE"] {
-        ensure!(!said.contains(bad), "{command:?} says {bad:?}: {said}");
+        ensure!(!stderr.contains(bad), "{command:?} says {bad:?}: {stderr}");
     }
-    let last = said.lines().last().unwrap_or_default();
+    let last = stderr.lines().last().unwrap_or_default();
     ensure!(
         last.starts_with("error: ") && last.contains(word),
-        "{command:?} does not say {word:?}: {said}"
+        "{command:?} does not say {word:?}: {stderr}"
     );
     Ok(last.to_owned())
 }

@@ -86,8 +86,8 @@ fn logging_to(path: &Path) -> Result<Daemon> {
 
 fn says(daemon: &Daemon, words: &str) -> Result<()> {
     child::eventually(|| {
-        let said = daemon.process.stderr();
-        ensure!(said.contains(words), "no {words:?} in: {said}");
+        let stderr = daemon.process.stderr();
+        ensure!(stderr.contains(words), "no {words:?} in: {stderr}");
         Ok(())
     })
 }
@@ -115,14 +115,14 @@ fn a_full_disk_costs_nothing_once_there_is_room_again() -> Result<()> {
     let (before, _) = read(&path)?;
     fs::remove_file(&stuffing)?;
     says(&daemon, "can be written again")?;
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {stderr}");
     let (sequences, gaps) = read(&path)?;
     ensure!(sequences.starts_with(&before) && sequences.len() > before.len() + 10);
     ensure!(is_consecutive(&sequences), "snapshots {sequences:?}");
     ensure!(gaps.is_empty(), "{gaps:?}");
-    let lines = said.matches("No space left on device").count();
-    ensure!(lines == 1, "{lines} lines: {said}");
+    let lines = stderr.matches("No space left on device").count();
+    ensure!(lines == 1, "{lines} lines: {stderr}");
     Ok(())
 }
 
@@ -137,8 +137,8 @@ fn a_disk_that_is_taken_away_is_waited_for() -> Result<()> {
     disk.mount()?;
     fs::create_dir(&folder)?;
     says(&daemon, "can be written again")?;
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "{status}: {said}");
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {stderr}");
     let (sequences, gaps) = read(&path).context("the new log")?;
     ensure!(!sequences.is_empty() && is_consecutive(&sequences) && gaps.is_empty());
     Ok(())

@@ -230,8 +230,8 @@ fn siblings_cost_what_they_receive() -> Result<()> {
 
 /// How many packets a sink has said that it received.
 fn received(sink: &Owned) -> f64 {
-    let said = sink.stdout();
-    let mut counts = said.lines().rev().filter_map(|line| line.parse().ok());
+    let stdout = sink.stdout();
+    let mut counts = stdout.lines().rev().filter_map(|line| line.parse().ok());
     counts.next().unwrap_or(0.0)
 }
 

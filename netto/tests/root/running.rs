@@ -233,12 +233,17 @@ fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
 
 fn who_asks_for_what_cannot_run_is_warned() -> Result<()> {
     let daemon = Daemon::start(&["--flows", "nope0", "--owners", "none"])?;
-    let said = daemon.process.stderr();
+    let stderr = daemon.process.stderr();
     ensure!(
-        said.contains("WARN") && said.contains("flows does not run") && said.contains("nope0"),
-        "{said}"
+        stderr.contains("WARN")
+            && stderr.contains("flows does not run")
+            && stderr.contains("nope0"),
+        "{stderr}"
     );
-    ensure!(!said.contains("owners does not run"), "as asked: {said}");
+    ensure!(
+        !stderr.contains("owners does not run"),
+        "as asked: {stderr}"
+    );
     Ok(())
 }
 

@@ -119,9 +119,9 @@ fn soak(length: Duration, folder: &Path) -> Result<Vec<Look>> {
     let seen = messages.load(Ordering::Relaxed);
     ensure!(seen > 0, "no dashboard got a message");
     println!("{DASHBOARDS} dashboards got {seen} messages");
-    let (status, said) = daemon.terminate()?;
-    ensure!(status.success(), "netto ended with {status}: {said}");
-    fs::write(folder.join("netto.log"), said)?;
+    let (status, stderr) = daemon.terminate()?;
+    ensure!(status.success(), "netto ended with {status}: {stderr}");
+    fs::write(folder.join("netto.log"), stderr)?;
     Ok(looks)
 }
 

@@ -202,10 +202,10 @@ fn ask_on(
 }
 
 /// Prints what an agent tells whoever says this.
-pub fn print_told(at: SocketAddr, said: &str) -> Result<()> {
+pub fn print_told(at: SocketAddr, request: &str) -> Result<()> {
     let mut text = String::new();
     let mut stream = TcpStream::connect(at)?;
-    writeln!(stream, "{said}")?;
+    writeln!(stream, "{request}")?;
     stream.read_to_string(&mut text)?;
     print!("{text}");
     Ok(())

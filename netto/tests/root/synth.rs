@@ -472,8 +472,8 @@ fn rates() -> Result<()> {
     let netto = daemon::binary();
     for _ in 0..ROUNDS {
         let words = format!("--topspeed --preload-pcap --intf1=lan {file}");
-        let said = network.left.run("tcpreplay", &words)?;
-        let rate = said.lines().find(|line| line.contains("Rated"));
+        let printed = network.left.run("tcpreplay", &words)?;
+        let rate = printed.lines().find(|line| line.contains("Rated"));
         println!(
             "tcpreplay: {}",
             rate.context("tcpreplay has no rate")?.trim()

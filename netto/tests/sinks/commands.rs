@@ -202,8 +202,8 @@ fn folder() -> tempfile::TempDir {
 fn run(line: &str, folder: &Path, daemon: &Process) -> Result<(), String> {
     let address = daemon.address.to_string();
     let mut line = line.replace("127.0.0.1:10880", &address);
-    for (said, here) in HERE {
-        line = line.replace(said, here);
+    for (in_docs, here) in HERE {
+        line = line.replace(in_docs, here);
     }
     let line = line.replace("curl -s", "curl -sf --max-time 20");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -265,8 +265,8 @@ fn every_command_of_the_pages_runs() {
                 continue;
             }
             count += 1;
-            if let Err(said) = run(&line, folder.path(), &daemon) {
-                let _ = writeln!(wrong, "{page}: {line}\n{said}");
+            if let Err(error) = run(&line, folder.path(), &daemon) {
+                let _ = writeln!(wrong, "{page}: {line}\n{error}");
             }
         }
     }

@@ -32,8 +32,8 @@ fn ip(arguments: &str) {
         .args(arguments.split_whitespace())
         .output();
     let output = output.expect("ip runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {stderr}");
 }
 
 impl Wire {

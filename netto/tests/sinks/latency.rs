@@ -29,9 +29,9 @@ fn what_a_daemon_says_of_itself_does_not_move_the_cursor() {
         .args(["latency", "--once", "--connect", &url])
         .output()
         .expect("netto runs");
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-    assert!(said.contains("[2Jevil"), "{said}");
-    assert!(!said.contains('\x1b'), "{said}");
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+    assert!(printed.contains("[2Jevil"), "{printed}");
+    assert!(!printed.contains('\x1b'), "{printed}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::support::eventually;
 /// A netto that logs; killed by its own number when dropped.
 struct Logging {
     child: Child,
-    said: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Logging {
@@ -55,15 +55,18 @@ impl Logging {
             .stderr(Stdio::piped())
             .spawn()
             .expect("netto starts");
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        let into = said.clone();
+        let into = received.clone();
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 into.lock().expect("no panic").push(line);
             }
         });
-        Logging { child, said }
+        Logging {
+            child,
+            lines: received,
+        }
     }
 
     fn signal(&self, name: &str) {
@@ -72,14 +75,14 @@ impl Logging {
         assert!(status.expect("kill runs").success());
     }
 
-    fn said(&self, words: &str) -> usize {
-        let said = self.said.lock().expect("no panic");
-        said.iter().filter(|line| line.contains(words)).count()
+    fn count_with(&self, words: &str) -> usize {
+        let lines = self.lines.lock().expect("no panic");
+        lines.iter().filter(|line| line.contains(words)).count()
     }
 
     fn wait_for_words(&self, words: &str) {
         eventually(&format!("{words:?} on standard error"), || {
-            (self.said(words) > 0).then_some(())
+            (self.count_with(words) > 0).then_some(())
         });
     }
 
@@ -294,7 +297,7 @@ fn a_folder_that_was_removed_loses_nothing_once_it_is_back() {
         before.sequences.last().map(|last| last + 1),
         after.sequences.first().copied()
     );
-    assert_eq!(netto.said("cannot"), 1, "one line for the whole time");
+    assert_eq!(netto.count_with("cannot"), 1, "one line for the whole time");
     assert!(netto.terminate().success());
 }
 
@@ -339,7 +342,7 @@ fn a_log_that_may_not_grow_goes_on_where_it_stopped() {
     log.assert_complete();
     assert!(log.gaps.is_empty(), "all of them fitted into the queue");
     assert_eq!(
-        netto.said("File too large"),
+        netto.count_with("File too large"),
         1,
         "one line for the whole time"
     );

@@ -156,8 +156,8 @@ fn dump(arguments: &[&str]) -> (Option<i32>, String) {
         .env_remove("NETTO_CONNECT")
         .output()
         .expect("the program runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), said)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), stderr)
 }
 
 #[test]
@@ -168,9 +168,9 @@ fn a_dump_is_a_log_of_the_very_snapshots_that_were() {
     let path = folder.path().join("before.log");
     let url = format!("http://{}", daemon.address);
     let file = path.to_str().expect("a path");
-    let (code, said) = dump(&["--connect", &url, "-o", file]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("netto report"), "{said}");
+    let (code, stderr) = dump(&["--connect", &url, "-o", file]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("netto report"), "{stderr}");
     let (messages, damaged) = read_log(&path);
     assert_eq!(damaged, 0);
     let mut seen = BTreeMap::new();
@@ -209,8 +209,8 @@ fn a_report_on_a_dump_says_what_the_past_says_of_the_same_time() {
     let path = folder.path().join("before.log");
     let file = path.to_str().expect("a path");
     let url = format!("http://{}", daemon.address);
-    let (code, said) = dump(&["--connect", &url, "--output", file]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, stderr) = dump(&["--connect", &url, "--output", file]);
+    assert_eq!(code, Some(0), "{stderr}");
     // The made-up time begins 20 seconds after 22:13.
     let seconds = ends[0] - 1_700_000_000.0 + 20.0;
     let to = format!("2023-11-14T22:13:{seconds:04.1}Z");
@@ -246,9 +246,9 @@ fn a_server_that_never_ends_its_log_does_not_fill_the_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("before.log");
     let file = path.to_str().expect("a path");
-    let (code, said) = dump(&["--connect", &url, "-o", file]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("sends more than 64 MiB"), "{said}");
+    let (code, stderr) = dump(&["--connect", &url, "-o", file]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("sends more than 64 MiB"), "{stderr}");
     assert!(path.metadata().expect("the begin").len() <= 64 << 20);
     endless.join().expect("it ends with its client");
 }
@@ -294,15 +294,18 @@ fn a_dump_that_cannot_be_had_says_why() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let nobody = format!("http://{}", free.local_addr().expect("an address"));
     drop(free);
-    let (code, said) = dump(&["--connect", &nobody]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("cannot reach a netto at 127.0.0.1"), "{said}");
-    let (code, said) = dump(&["--connect", "netto.example"]);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, stderr) = dump(&["--connect", &nobody]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("cannot reach a netto at 127.0.0.1"),
+        "{stderr}"
+    );
+    let (code, stderr) = dump(&["--connect", "netto.example"]);
+    assert_eq!(code, Some(2), "{stderr}");
     let daemon = Daemon::start(&config(), endless());
     daemon.ready();
     let url = format!("http://{}", daemon.address);
-    let (code, said) = dump(&["--connect", &url, "-o", "/nonexistent/before.log"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("/nonexistent/before.log"), "{said}");
+    let (code, stderr) = dump(&["--connect", &url, "-o", "/nonexistent/before.log"]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("/nonexistent/before.log"), "{stderr}");
 }

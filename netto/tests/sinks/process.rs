@@ -43,9 +43,9 @@ impl Process {
             .spawn()
             .expect("a shell");
         let (sender, lines) = mpsc::channel();
-        let said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let stderr = BufReader::new(child.stderr.take().expect("its standard error"));
         std::thread::spawn(move || {
-            for line in said.lines().map_while(Result::ok) {
+            for line in stderr.lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
         });

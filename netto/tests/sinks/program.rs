@@ -38,8 +38,8 @@ fn a_port_in_use_is_explained() {
     );
     let output = netto(&["-p", &listen.port().to_string()], &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("error: cannot listen on"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("error: cannot listen on"), "{stderr}");
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn wrong_usage_ends_with_two_and_a_short_word() {
         (&["demo", "--otlp-interval", "0"], "interval"),
     ] {
         let output = netto(arguments, &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(
-            said.starts_with("error: ") && said.contains(named),
-            "{said}"
+            stderr.starts_with("error: ") && stderr.contains(named),
+            "{stderr}"
         );
-        assert!(said.lines().count() <= 2, "{said}");
+        assert!(stderr.lines().count() <= 2, "{stderr}");
         assert!(output.stdout.is_empty());
     }
     let help = netto(&["--help"], &[]);
@@ -94,8 +94,11 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
         (&["check"], &[("NETTO_CONFIG", file)], "not 400000"),
     ] {
         let output = netto(arguments, variables);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(taken), "{arguments:?} {variables:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            stderr.contains(taken),
+            "{arguments:?} {variables:?}: {stderr}"
+        );
     }
     // The refusal names the one to be changed.
     for (arguments, variables, blamed) in [
@@ -137,13 +140,16 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
         (&["--port", "x"], &[("NETTO_FREQUENCY", "x")], "x"),
     ] {
         let output = netto(arguments, variables);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(
             output.status.code(),
             Some(2),
-            "{arguments:?} {variables:?}: {said}"
+            "{arguments:?} {variables:?}: {stderr}"
         );
-        assert!(said.contains(blamed), "{arguments:?} {variables:?}: {said}");
+        assert!(
+            stderr.contains(blamed),
+            "{arguments:?} {variables:?}: {stderr}"
+        );
     }
     // A variable that a command has no use for does not disturb it.
     let output = netto(&["list"], &[("NETTO_FREQUENCY", "99")]);
@@ -153,11 +159,11 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
 #[test]
 fn a_variable_that_netto_does_not_know_is_refused_like_a_flag() {
     let output = netto(&["demo", "--port", "0"], &[("NETTO_FREQUENZY", "99")]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("NETTO_FREQUENZY") && said.contains("NETTO_FREQUENCY"),
-        "{said}"
+        stderr.contains("NETTO_FREQUENZY") && stderr.contains("NETTO_FREQUENCY"),
+        "{stderr}"
     );
     // `--help` works in any case.
     let output = netto(&["--help"], &[("NETTO_FREQUENZY", "99")]);
@@ -244,9 +250,9 @@ fn settings_are_checked_without_a_start() {
         ),
     ] {
         let output = netto(arguments, &[]);
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(part), "{arguments:?}: {said}");
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+        assert!(printed.contains(part), "{arguments:?}: {printed}");
     }
 }

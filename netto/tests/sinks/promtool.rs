@@ -26,9 +26,9 @@ fn promtool(arguments: &[&str], input: Stdio) -> Option<Output> {
     }
 }
 
-fn said(output: &Output) -> String {
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8_lossy(&said).into_owned()
+fn printed(output: &Output) -> String {
+    let printed = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 fn shipped(name: &str) -> String {
@@ -51,8 +51,8 @@ fn promtool_has_nothing_to_say() {
     std::fs::write(&file, &answer.body).expect("a file");
     let input = std::fs::File::open(&file).expect("the file");
     if let Some(output) = promtool(&["check", "metrics"], input.into()) {
-        let said = said(&output);
-        assert!(output.status.success() && said.is_empty(), "{said}");
+        let printed = printed(&output);
+        assert!(output.status.success() && printed.is_empty(), "{printed}");
     }
 }
 
@@ -64,9 +64,9 @@ fn the_shipped_rules_are_understood() {
         ["check", "config", &shipped("prometheus.yml")],
     ] {
         if let Some(output) = promtool(&arguments, Stdio::null()) {
-            let said = said(&output);
-            assert!(output.status.success(), "{said}");
-            assert!(!said.contains("FAILED"), "{said}");
+            let printed = printed(&output);
+            assert!(output.status.success(), "{printed}");
+            assert!(!printed.contains("FAILED"), "{printed}");
         }
     }
 }
@@ -76,7 +76,7 @@ fn the_shipped_rules_record_and_alert_what_they_must_and_nothing_else() {
     let (hosts, fleet) = ("netto.rules.test.yml", "netto-fleet.rules.test.yml");
     let arguments = ["test", "rules", &shipped(hosts), &shipped(fleet)];
     if let Some(output) = promtool(&arguments, Stdio::null()) {
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
     }
 }
 

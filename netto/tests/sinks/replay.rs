@@ -301,9 +301,9 @@ fn the_program_plays_a_log_and_refuses_other_files() {
         (vec![], 2, "LOG"),
     ] {
         let output = netto(&arguments).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
     let mut child = netto(&[path.to_str().expect("a path"), "--port=0", "--paused"])
         .stderr(std::process::Stdio::piped())

@@ -104,9 +104,9 @@ fn a_socket_of_another_kind_is_refused() {
     let output = activated(UnixDatagram::unbound().expect("a socket").into())
         .output()
         .expect("a shell");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("ListenStream="), "{said}");
+    assert!(stderr.contains("ListenStream="), "{stderr}");
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn the_units_are_correct_and_their_exposure_is_bounded() {
             .args(files)
             .output()
             .expect("systemd-analyze runs");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {said}");
-        said
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {printed}");
+        printed
     };
-    let said = analyze(&["verify"], &[&unit, &socket]);
-    assert!(!said.contains("netto."), "{said}");
+    let warnings = analyze(&["verify"], &[&unit, &socket]);
+    assert!(!warnings.contains("netto."), "{warnings}");
     // The exposure is from 0 to 10; the threshold is ten times as much.
     analyze(
         &["security", "--offline=true", "--threshold=37", "--no-pager"],
@@ -233,7 +233,7 @@ fn the_configuration_that_packages_install_can_be_used_with_and_without_its_exam
             .arg(&file)
             .output()
             .expect("netto runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}{text}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}{text}");
     }
 }

@@ -102,7 +102,7 @@ fn connect_as(user: u32, path: &Path) -> std::io::Result<UnixStream> {
     connected.join().expect("no panic")
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &output.stderr].concat()).into_owned()
 }
 
@@ -115,22 +115,22 @@ fn commands_speak_it() {
         .arg(&dump)
         .output()
         .expect("netto runs");
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let report = netto(&["report"]).arg(&dump).output().expect("netto runs");
-    assert!(report.status.success(), "{}", said(&report));
+    assert!(report.status.success(), "{}", printed(&report));
     let output = netto(&["latency", "--once", "--seconds", "1", "--connect", &url])
         .output()
         .expect("netto runs");
     // By the WebSocket; the made-up host measures no latency unless asked.
-    assert!(said(&output).contains("latency"), "{}", said(&output));
+    assert!(printed(&output).contains("latency"), "{}", printed(&output));
     let absent = netto(&["dump", "--connect", "unix:/nonexistent", "--output", "-"])
         .stdout(Stdio::piped())
         .output()
         .expect("netto runs");
     assert!(
-        said(&absent).contains("unix:/nonexistent"),
+        printed(&absent).contains("unix:/nonexistent"),
         "{}",
-        said(&absent)
+        printed(&absent)
     );
 }
 
@@ -169,9 +169,9 @@ fn it_goes_with_its_netto_and_a_stale_one_is_replaced() {
     let second = second.expect("netto runs");
     assert_eq!(second.status.code(), Some(1));
     assert!(
-        said(&second).contains("somebody listens on"),
+        printed(&second).contains("somebody listens on"),
         "{}",
-        said(&second)
+        printed(&second)
     );
     assert_eq!(status(&served.path, "/healthz"), Some(200), "it goes on");
     served.end("KILL");

@@ -116,8 +116,8 @@ fn the_status_is_quiet_until_stacks_are_lost() {
     since_opened.add(&snapshot);
     let quiet = status(&info, &snapshot, &since_opened);
     assert!(quiet.iter().all(|statement| !statement.loud), "{quiet:?}");
-    let said = |text: &str| quiet.iter().any(|s| s.text.contains(text));
-    assert!(said("1\u{202f}000 Hz") && said("500 ms") && said("120 stacks taken"));
+    let is_shown = |text: &str| quiet.iter().any(|s| s.text.contains(text));
+    assert!(is_shown("1\u{202f}000 Hz") && is_shown("500 ms") && is_shown("120 stacks taken"));
 
     fixture::cost(&mut snapshot).stacks_lost = vec![0, 17];
     since_opened.add(&snapshot);

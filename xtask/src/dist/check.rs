@@ -109,8 +109,8 @@ fn script(text: &str, root: &Path, further: &[&Path]) -> Result<()> {
         .args(further);
     let shown = root.display();
     let output = command.output().context("cannot start unshare")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    eprint!("{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    eprint!("{stdout}");
     if !output.status.success() {
         bail!("in {shown}: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -17,7 +17,7 @@ const FEWEST_WORDS: usize = 3;
 #[derive(Debug, Default)]
 pub struct Messages {
     /// Every text.
-    said: Vec<String>,
+    texts: Vec<String>,
     /// Those that are a warning.
     warnings: Vec<String>,
 }
@@ -42,7 +42,7 @@ fn collect(tokens: TokenStream, is_warning: bool, messages: &mut Messages) {
                 if std::mem::take(&mut is_first) {
                     messages.warnings.push(piece.clone());
                 }
-                messages.said.push(piece);
+                messages.texts.push(piece);
             }
             TokenTree::Group(group) => {
                 let warns = at >= 2 && {
@@ -60,7 +60,7 @@ fn collect(tokens: TokenStream, is_warning: bool, messages: &mut Messages) {
 pub fn check<'a>(page: &str, files: impl Iterator<Item = (&'a str, &'a Messages)>) -> Vec<Finding> {
     let explained = plain(page);
     let mut findings = Vec::new();
-    let mut said = String::new();
+    let mut all_texts = String::new();
     for (path, messages) in files {
         for warning in &messages.warnings {
             if words(warning) >= FEWEST_WORDS && !explained.contains(&plain(warning)) {
@@ -68,9 +68,9 @@ pub fn check<'a>(page: &str, files: impl Iterator<Item = (&'a str, &'a Messages)
                 findings.push(Finding::new(path, 1, message));
             }
         }
-        for piece in &messages.said {
-            said.push_str(&plain(piece));
-            said.push('\n');
+        for piece in &messages.texts {
+            all_texts.push_str(&plain(piece));
+            all_texts.push('\n');
         }
     }
     for (line, heading) in (1..).zip(page.lines()) {
@@ -79,7 +79,7 @@ pub fn check<'a>(page: &str, files: impl Iterator<Item = (&'a str, &'a Messages)
         };
         for quote in heading.split('`').skip(1).step_by(2) {
             let piece = longest(quote.split('…'));
-            if words(&piece) >= FEWEST_WORDS && !said.contains(&plain(&piece)) {
+            if words(&piece) >= FEWEST_WORDS && !all_texts.contains(&plain(&piece)) {
                 let message = format!("netto does not say \"{piece}\" any more");
                 findings.push(Finding::new(PAGE, line, message));
             }

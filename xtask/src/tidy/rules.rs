@@ -53,8 +53,8 @@ pub fn check_text(path: &str, text: &str) -> Vec<Finding> {
 /// What kind of block a line of documentation begins or ends.
 fn block_of_documentation(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let said = line.strip_prefix("///").or(line.strip_prefix("//!"))?;
-    said.trim_start().strip_prefix("```")
+    let documentation = line.strip_prefix("///").or(line.strip_prefix("//!"))?;
+    documentation.trim_start().strip_prefix("```")
 }
 
 fn has_word(line: &str, word: &str) -> bool {

@@ -387,7 +387,7 @@ mod tests {
             assert_eq!(chosen(&kernel.name()), Ok(vec![*kernel]));
         }
         assert_eq!(chosen("6.16"), Ok(vec![Kernel::Backport(6, 16)]));
-        assert!(chosen("six").is_err_and(|said| said.contains("newest")));
+        assert!(chosen("six").is_err_and(|error| error.contains("newest")));
         let of_this_machine = |kernel: &Kernel| kernel.architecture() == Architecture::Amd64;
         assert!(MATRIX.iter().all(of_this_machine));
     }

@@ -100,8 +100,8 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
         }
     }
     if heart.number > 0 {
-        let said = std::fs::read(boot.console).unwrap_or_default();
-        heart.check(&String::from_utf8_lossy(&said))?;
+        let console = std::fs::read(boot.console).unwrap_or_default();
+        heart.check(&String::from_utf8_lossy(&console))?;
     }
     verdict.with_context(|| {
         format!(
@@ -135,8 +135,8 @@ impl Heart {
     }
 
     /// Checks what the kernel said meanwhile.
-    fn check(&self, said: &str) -> Result<()> {
-        let complaint = said
+    fn check(&self, console: &str) -> Result<()> {
+        let complaint = console
             .lines()
             .find(|line| COMPLAINTS.iter().any(|words| line.contains(words)));
         match complaint {
@@ -229,12 +229,12 @@ mod tests {
     #[test]
     fn complaints_of_the_kernel_are_failures() {
         let heart = Heart::default();
-        for said in [
+        for console in [
             "[   57.1] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "[   57.1] BUG: scheduling while atomic: recv/811/0x00000002",
             "[   57.1] watchdog: BUG: soft lockup - CPU#0 stuck for 26s!",
         ] {
-            assert!(heart.check(said).is_err(), "{said}");
+            assert!(heart.check(console).is_err(), "{console}");
         }
         assert!(
             heart

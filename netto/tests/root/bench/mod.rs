@@ -80,10 +80,10 @@ impl Options {
 
 /// Ends a daemon, and waits until the kernel has taken its probes away.
 fn end(daemon: Daemon) -> Result<()> {
-    let (status, said) = daemon.terminate()?;
+    let (status, stderr) = daemon.terminate()?;
     std::thread::sleep(SETTLE);
     if !status.success() {
-        bail!("netto ended with {status}: {said}");
+        bail!("netto ended with {status}: {stderr}");
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
     let mut steps = Vec::new();
     for per_second in RATES {
         let truth = setup.step(per_second, pace, Some(&left))?;
-        let said = match &mut netto {
+        let reported = match &mut netto {
             Some((daemon, switches)) => {
                 let sum = seen(daemon, switches, &truth)?;
                 Some(ReportedStep {
@@ -96,7 +96,7 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
         steps.push(Step {
             packets_hz: truth.burnt.packets as f64 / truth.seconds(),
             left: rates(&truth),
-            netto: said,
+            netto: reported,
         });
     }
     let switches = netto.map(|(_, switches)| {
@@ -189,16 +189,19 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
             .map(|cpu| mean(&costs[cpu]));
         let other = others.reduce(f64::max);
         dearest = dearest.max(cost).max(other.unwrap_or(cost));
-        let said: Vec<&ReportedStep> = with
+        let reported: Vec<&ReportedStep> = with
             .iter()
             .filter_map(|walk| walk.steps[index].netto.as_ref())
             .collect();
-        figures += said.len();
-        let held = said.iter().filter(|seen| seen.figure.holds(1.0)).count();
-        outside += said.len() - held;
-        let first = said.first().context("netto said nothing")?;
+        figures += reported.len();
+        let held = reported
+            .iter()
+            .filter(|seen| seen.figure.holds(1.0))
+            .count();
+        outside += reported.len() - held;
+        let first = reported.first().context("netto said nothing")?;
         let percent = |of: fn(&ReportedStep) -> &Option<Vec<f64>>| {
-            let shares = said
+            let shares = reported
                 .iter()
                 .map(|seen| of(seen).as_ref()?.get(setup.cpu).copied());
             let shares: Option<Vec<f64>> = shares.collect();
@@ -220,7 +223,7 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
             100.0 * first.figure.by_netto,
             100.0 * first.figure.low,
             100.0 * first.figure.high,
-            said.len(),
+            reported.len(),
             first.way
         );
     }

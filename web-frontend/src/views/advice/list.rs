@@ -44,8 +44,8 @@ mod tests {
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
         let judged = Adviser::default().judge(&host).advice;
-        let said = || judged.iter().map(|advice| (advice, 7));
-        let html = of(said(), 7, &[]);
+        let given = || judged.iter().map(|advice| (advice, 7));
+        let html = of(given(), 7, &[]);
         for part in [
             "<h3>One CPU is full of receiving while others idle</h3>",
             "CPU 1 spends 90.0 % of its time in the RX softirq",
@@ -60,9 +60,9 @@ mod tests {
         }
         assert!(!html.contains("<b>"), "{html}");
         assert!(html.contains("<details data-rule=\"rx-on-one-cpu\"><summary>"));
-        let open = of(said(), 7, &["rx-on-one-cpu".to_owned()]);
+        let open = of(given(), 7, &["rx-on-one-cpu".to_owned()]);
         assert_eq!(open.matches(" open>").count(), 1, "{open}");
-        let html = of(said(), 49_000_000_000, &[]);
+        let html = of(given(), 49_000_000_000, &[]);
         assert!(
             html.contains(" while others idle (not for 40 s)</h3>"),
             "{html}"

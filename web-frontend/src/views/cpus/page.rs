@@ -107,7 +107,7 @@ impl View for HeatMap {
             let offset_ms = scene.dom.clock_offset_ms();
             let clock = timeline::clock(map.frame.step_begin_ms(step), offset_ms, true);
             let value = match line.values[step] {
-                Some(ratio) => format!("≈ {}", said(scene.shared.basis, ratio)),
+                Some(ratio) => format!("≈ {}", ratio_text(scene.shared.basis, ratio)),
                 None => "not measured".to_owned(),
             };
             format!("CPU {}{node} · {clock} · {value}", line.cpu)
@@ -271,7 +271,7 @@ impl HeatMap {
             _ => match map.busiest() {
                 Some((cpu, share)) => format!(
                     "busiest: CPU {cpu}, {label} {} on average",
-                    said(scene.shared.basis, share)
+                    ratio_text(scene.shared.basis, share)
                 ),
                 None => "no CPU passes the filter".to_owned(),
             },
@@ -333,7 +333,7 @@ fn basis_of_cpu(basis: Basis) -> Basis {
 }
 
 /// A share of one CPU as text.
-fn said(basis: Basis, ratio: f64) -> String {
+fn ratio_text(basis: Basis, ratio: f64) -> String {
     let basis = basis_of_cpu(basis);
     let value = basis.say(Amount::of_share(ratio, 1));
     match basis {

@@ -284,12 +284,12 @@ impl Profile {
     /// # Errors
     /// Why there is no flame graph, for the reader.
     pub fn of(answer: FlameResponse) -> Result<Profile, String> {
-        let said = answer.body.trim();
+        let body = answer.body.trim();
         match answer.status {
             200 => {}
             404 => return Err("This daemon offers no flame graph.".to_owned()),
-            503 if !said.is_empty() => {
-                let reason: String = said.chars().take(400).collect();
+            503 if !body.is_empty() => {
+                let reason: String = body.chars().take(400).collect();
                 return Err(format!("No flame graph here: {reason}"));
             }
             status => {

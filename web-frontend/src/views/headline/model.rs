@@ -79,7 +79,7 @@ pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) 
         format!("{} {}", named.label, basis.say(amount))
     };
     // In CPUs, as the verdict says what an owner loses.
-    let said = |named: &Named| say(named, Basis::Cpus);
+    let name_in_cpus = |named: &Named| say(named, Basis::Cpus);
     let lead = |id, found: Result<String, String>| Lead {
         id,
         is_unknown: found.is_err(),
@@ -88,7 +88,9 @@ pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) 
     };
     let owner = |named: fn(&Whose) -> &Option<Named>| {
         let whose = figures.whose.as_ref().map_err(Clone::clone)?;
-        Ok(named(whose).as_ref().map_or("nobody".to_owned(), said))
+        Ok(named(whose)
+            .as_ref()
+            .map_or("nobody".to_owned(), name_in_cpus))
     };
     let leader = figures.leader.as_ref();
     let part = leader.map_or("none".to_owned(), |leader| say(&leader.named, basis));

@@ -25,13 +25,13 @@ pub fn of(sides: &[Side]) -> String {
         parts,
     } in sides
     {
-        let mut said = String::new();
+        let mut notes = String::new();
         for (score, name) in scores.iter().zip(["score", "weighted sum"]) {
             if let Some(score) = score {
-                said += &format!("{name} {score:.0} ");
+                notes += &format!("{name} {score:.0} ");
             }
         }
-        html += &row("h", name, *seconds, &said);
+        html += &row("h", name, *seconds, &notes);
         for (name, seconds, because) in parts {
             html += &row("d", name, *seconds, because);
         }

@@ -102,15 +102,15 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     let Some(latency) = &snapshot.sections.latency else {
         return String::new();
     };
-    let mut said = Vec::new();
+    let mut notes = Vec::new();
     if latency.one_in > 1 {
-        said.push(format!("One packet in {} is looked at.", latency.one_in));
+        notes.push(format!("One packet in {} is looked at.", latency.one_in));
     }
     if let Some(estimated) = latency.estimated {
-        said.push(estimated.sentence("Latencies"));
+        notes.push(estimated.sentence("Latencies"));
     }
     for missing in &latency.missing {
-        said.push(format!(
+        notes.push(format!(
             "{}: not measured, {}.",
             missing.point.label(),
             missing.reason
@@ -119,14 +119,14 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     for measured in &latency.points {
         let (negative, too_long) = (measured.negative_total(), measured.too_long_total());
         if negative + too_long > 0 {
-            said.push(format!(
+            notes.push(format!(
                 "{}: {negative} packets were there before they had arrived, by their clocks, and \
                  {too_long} took 17 s or longer; they are in no figure.",
                 measured.point.label()
             ));
         }
         if measured.lost_total() > 0 {
-            said.push(format!(
+            notes.push(format!(
                 "{}: lost stamps of {} packets; the figures know {} of all.",
                 measured.point.label(),
                 measured.lost_total(),
@@ -134,7 +134,7 @@ pub fn remarks(snapshot: &Snapshot) -> String {
             ));
         }
     }
-    said.join(" ")
+    notes.join(" ")
 }
 
 /// CPU time of networking in each step, in the unit of the page.
@@ -241,14 +241,14 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_not_measured_or_in_no_figure_is_said() {
-        let said = remarks(&measured());
+        let notes = remarks(&measured());
         for part in [
             "One packet in 64",
             "Queueing discipline: not measured, no tracepoint.",
             "3 took 17 s",
             "lost stamps of 103 packets; the figures know 50.0 % of all.",
         ] {
-            assert!(said.contains(part), "{part} in {said}");
+            assert!(notes.contains(part), "{part} in {notes}");
         }
         assert_eq!(remarks(&fixture::snapshot(1)), "");
     }

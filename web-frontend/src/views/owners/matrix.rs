@@ -72,7 +72,7 @@ pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -
         };
         let bounds = found.and_then(|(_, bounds)| *bounds);
         let range = bounds.map(|(low, high)| basis.range(amount(low), amount(high)));
-        Cell::new(model::said(basis, amount(ns)), level).within(range)
+        Cell::new(model::amount_text(basis, amount(ns)), level).within(range)
     };
     let head = |&at: &u32| {
         let owner = &owners.owners[at as usize];

@@ -172,7 +172,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     let owners = owners.of_component(asked.component).largest(MOST_OWNERS);
     let whole_ns: u64 = owners.totals_ns().iter().sum();
     let amount = |ns| Amount::of_ns(snapshot, ns, Some(whole_ns));
-    let text = |ns| said(asked.basis, amount(ns));
+    let text = |ns| amount_text(asked.basis, amount(ns));
     let range = |(low, high): Bounds| asked.basis.range(amount(low), amount(high));
     let mut ranked: Vec<Ranked> = owners
         .accounts()
@@ -337,7 +337,7 @@ fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str,
 }
 
 /// A value in its column; zero is marked as such.
-pub fn said(basis: Basis, amount: Amount) -> String {
+pub fn amount_text(basis: Basis, amount: Amount) -> String {
     if amount.cpus > 0.0 {
         basis.aligned(basis.value(amount))
     } else {

@@ -227,8 +227,8 @@ mod tests {
         for none in [Ratio::Wire, Ratio::Send] {
             assert_eq!(none.values(&info, &history, &FRAME, Basis::Host), [None; 3]);
         }
-        let said = Ratio::Sockets.text(123.4, Basis::Milliseconds);
-        assert_eq!(said, "123.4 ms/s per Gbit/s");
+        let text = Ratio::Sockets.text(123.4, Basis::Milliseconds);
+        assert_eq!(text, "123.4 ms/s per Gbit/s");
         let sentence = Ratio::Wire.sentence(Basis::Cpus);
         assert!(sentence.ends_with("in CPUs' worth of time for each Gbit/s."));
     }

@@ -160,7 +160,7 @@ fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
 #[test]
 fn every_list_says_its_values_on_the_basis_of_the_page() {
     let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
-    let said = |basis| {
+    let texts = |basis| {
         let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq", basis);
         [
             (&modes, "idle"),
@@ -170,13 +170,13 @@ fn every_list_says_its_values_on_the_basis_of_the_page() {
         ]
         .map(|(bar, key)| bar.text(bar.segments.iter().find(|s| s.key == key).unwrap()))
     };
-    assert_eq!(said(Basis::Host), ["75.0 %", "10.0 %", "8.0 %", "2.5 %"]);
+    assert_eq!(texts(Basis::Host), ["75.0 %", "10.0 %", "8.0 %", "2.5 %"]);
     assert_eq!(
-        said(Basis::Parent),
+        texts(Basis::Parent),
         ["75.0 %", "83.3 %", "8.0 % of host", "25.0 %"]
     );
-    assert_eq!(said(Basis::Cpus), ["1.50", "0.20", "0.16", "0.05"]);
-    assert_eq!(said(Basis::Milliseconds)[1], "200.0");
+    assert_eq!(texts(Basis::Cpus), ["1.50", "0.20", "0.16", "0.05"]);
+    assert_eq!(texts(Basis::Milliseconds)[1], "200.0");
     let subtitles = |basis| bars(&info, &snapshot, "rx_softirq", basis).map(|bar| bar.subtitle);
     assert_eq!(
         subtitles(Basis::Parent)[1..],

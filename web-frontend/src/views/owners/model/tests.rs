@@ -217,17 +217,17 @@ fn a_component_has_owners_of_its_own() {
 
 #[test]
 fn the_largest_pair_is_named_on_every_basis() {
-    let said = |basis| pair(&fixture::info(), &fixture::snapshot(1), &owners(), basis);
+    let text = |basis| pair(&fixture::info(), &fixture::snapshot(1), &owners(), basis);
     assert_eq!(
-        said(Basis::Cpus),
+        text(Basis::Cpus),
         "iperf.service took 0.10 CPUs from burn.service."
     );
     assert_eq!(
-        said(Basis::Host),
+        text(Basis::Host),
         "iperf.service took 5.0 % of this host's CPU from burn.service."
     );
     assert_eq!(
-        said(Basis::Parent),
+        text(Basis::Parent),
         "iperf.service took 41.7 % of all networking from burn.service."
     );
     let nobody = pair(
@@ -241,7 +241,7 @@ fn the_largest_pair_is_named_on_every_basis() {
 
 #[test]
 fn an_unknown_cause_is_said_with_its_share() {
-    let said = |owners: &Owners| pair(&fixture::info(), &fixture::snapshot(1), owners, Basis::Cpus);
+    let text = |owners: &Owners| pair(&fixture::info(), &fixture::snapshot(1), owners, Basis::Cpus);
     let mut owners = owners();
     let unknown = owners.place_of(&Owner::single(OwnerKind::Unknown));
     owners.taken.push(Interruption {
@@ -250,13 +250,13 @@ fn an_unknown_cause_is_said_with_its_share() {
         ns: 10 * MS,
     });
     assert_eq!(
-        said(&owners),
+        text(&owners),
         "iperf.service took 0.10 CPUs from burn.service. The cause of 10.0 % of softirq time is \
          unknown."
     );
     owners.taken.retain(|taken| taken.cause == unknown);
     assert_eq!(
-        said(&owners),
+        text(&owners),
         "The cause of 100.0 % of softirq time is unknown."
     );
 }
