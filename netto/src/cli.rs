@@ -197,6 +197,10 @@ pub struct RunArgs {
     /// frequent to be timed within it is sampled, and stacks are sampled less often [default: 1]
     #[arg(long, value_parser = in_range(0.1..=100.0_f64, "per cent"), value_name = "PERCENT")]
     pub max_overhead: Option<f64>,
+    /// How well the parts of an event are to be known: half of the interval of a part's share after 20 seconds,
+    /// percentage points. Samples for it come before all other parts of --max-overhead [default: 5]
+    #[arg(long, value_parser = in_range(0.5..=50.0_f64, "points"), value_name = "POINTS")]
+    pub precision: Option<f64>,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS")]
     pub user_period: Option<u64>,

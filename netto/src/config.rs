@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use netto_analysis::plan::RequestedMethod;
+use netto_analysis::precision::Precision;
 use netto_analysis::sampler::RequestedSampler;
 use netto_feature::instruments::Feature;
 use netto_feature::values::{ListenAddress, UnixAddress};
@@ -31,6 +32,8 @@ pub struct Config {
     pub frequency_hz: u64,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
+    /// How well the parts of events are to be known, where that limit allows.
+    pub precision: Precision,
     /// What features are asked to do.
     pub features: FeatureOptions,
     /// Whether the frequency was asked for, and is not the default.
@@ -76,6 +79,7 @@ impl Default for Config {
         Config {
             frequency_hz: 1000,
             max_overhead_ratio: 0.01,
+            precision: Precision::default(),
             features: FeatureOptions::default(),
             frequency_is_given: false,
             user_period: Duration::from_millis(500),
@@ -116,6 +120,10 @@ impl Config {
             max_overhead_ratio: match args.max_overhead {
                 Some(percent) => percent / 100.0,
                 None => default.max_overhead_ratio,
+            },
+            precision: match args.precision {
+                Some(points) => Precision::new(points / 100.0),
+                None => default.precision,
             },
             features: args.features.clone(),
             user_period: match args.user_period {
@@ -239,6 +247,7 @@ impl From<&Config> for netto_platform::Settings {
             most_read_periods: attention::most_read_periods(config.user_period),
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
+            precision: config.precision,
             roots: netto_sys::system::Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),

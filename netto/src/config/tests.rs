@@ -115,6 +115,10 @@ fn help_states_the_true_defaults() {
             "max_overhead",
             (100.0 * config.max_overhead_ratio).to_string(),
         ),
+        (
+            "precision",
+            (100.0 * config.precision.half_width_ratio()).to_string(),
+        ),
         ("user_period", config.user_period.as_millis().to_string()),
         ("address", config.listen.ip().to_string()),
         ("port", config.listen.port().to_string()),

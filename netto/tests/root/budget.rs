@@ -58,7 +58,8 @@ fn softirqs(sum: &Snapshot) -> Result<u64> {
 /// A daemon whose probes on softirqs have gone, and whose load has ended.
 fn softirqs_go() -> Result<Followed> {
     let network = Network::direct()?;
-    let mut followed = Followed::start_with(&LITTLE)?;
+    let [option, value] = LITTLE;
+    let mut followed = Followed::start_with(&[option, value, "--log-level", "debug"])?;
     wait_for_method(followed.daemon(), "rx_softirq", Method::TpBtf)?;
     let load = traffic::udp_blast(&network.left, network.right_v4)?;
     wait_for_method(followed.daemon(), "rx_softirq", Method::Sampling)?;
@@ -83,6 +84,10 @@ fn softirqs_go() -> Result<Followed> {
     let stderr = followed.daemon().process.stderr();
     let alternate = stderr.matches("Methods alternate").count();
     ensure!(alternate == 1, "told {alternate} times:\n{stderr}");
+    ensure!(
+        stderr.contains("a load has begun"),
+        "the period went on:\n{stderr}"
+    );
     Ok(followed)
 }
 

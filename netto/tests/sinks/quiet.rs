@@ -1,5 +1,8 @@
-//! A quiet host: several intervals are one while nobody reads them.
+//! A quiet host: several intervals are one while nobody reads them, until a load begins.
 
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -18,10 +21,16 @@ struct Quiet {
     counts: Arc<Counts>,
     /// How many periods an interval has if nobody reads it; `None`: it is asked after each.
     settled: Option<u32>,
+    /// Each byte is an alarm: `b'!'` ends the interval.
+    alarms: UnixStream,
+    is_alarmed: bool,
 }
 
 #[derive(Default)]
 struct Counts {
+    /// Alarms that were taken, and intervals that they ended.
+    taken: AtomicU64,
+    ended: AtomicU64,
     /// Periods whose end was no interval's.
     passed: AtomicU64,
     made: AtomicU64,
@@ -30,6 +39,10 @@ struct Counts {
 impl SnapshotSource for Quiet {
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         self.counts.made.fetch_add(1, Ordering::SeqCst);
+        let is_alarmed = std::mem::take(&mut self.is_alarmed);
+        self.counts
+            .ended
+            .fetch_add(u64::from(is_alarmed), Ordering::SeqCst);
         self.source.next_snapshot()
     }
 
@@ -45,6 +58,19 @@ impl SnapshotSource for Quiet {
         u32::MAX
     }
 
+    fn alarm(&self) -> Option<OwnedFd> {
+        let alarms = self.alarms.try_clone().expect("a descriptor");
+        Some(alarms.into())
+    }
+
+    fn take_alarm(&mut self) -> bool {
+        let mut byte = [0];
+        self.alarms.read_exact(&mut byte).expect("an alarm");
+        self.counts.taken.fetch_add(1, Ordering::SeqCst);
+        self.is_alarmed = byte == *b"!";
+        self.is_alarmed
+    }
+
     fn stacks(&self) -> Arc<dyn StackSource> {
         self.source.stacks()
     }
@@ -52,14 +78,40 @@ impl SnapshotSource for Quiet {
 
 /// A daemon with such a source.
 fn served(settled: Option<u32>) -> (Arc<Counts>, Daemon) {
+    let (counts, daemon, _) = served_with_alarms(settled);
+    (counts, daemon)
+}
+
+/// The same, and what raises its alarms.
+fn served_with_alarms(settled: Option<u32>) -> (Arc<Counts>, Daemon, UnixStream) {
+    let (alarms, raises) = UnixStream::pair().expect("a pair of sockets");
     let counts = Arc::new(Counts::default());
     let prepared = run::bind(FEATURES, &config()).expect("the daemon can be prepared");
     let source = Quiet {
         source: endless(),
         counts: counts.clone(),
         settled,
+        alarms,
+        is_alarmed: false,
     };
-    (counts, Daemon::serving(prepared, info(), source))
+    let daemon = Daemon::serving(prepared, info(), source);
+    (counts, daemon, raises)
+}
+
+#[test]
+fn an_alarm_ends_the_interval_under_way_if_its_source_says_so() {
+    let (counts, daemon, mut alarms) = served_with_alarms(Some(8));
+    let taken = || counts.taken.load(Ordering::SeqCst);
+    let ended = || counts.ended.load(Ordering::SeqCst);
+    for (number, byte) in (1..).zip(*b"!.!") {
+        alarms.write_all(&[byte]).expect("an alarm");
+        until("it is taken", || taken() == number);
+    }
+    until("two of three end an interval", || ended() == 2);
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    let sequences: Vec<u64> = (0..3).map(|_| dashboard.snapshot().sequence).collect();
+    assert!(sequences.is_sorted(), "intervals go on: {sequences:?}");
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Budget {
         self.attached
     }
 
+    /// Whether a group can be detached.
+    pub fn may_detach(&self, group: Group) -> bool {
+        self.choosable.has(group)
+    }
+
     /// Adds a group, which is attached.
     pub fn add(&mut self, group: Group, is_choosable: bool) {
         self.remove(group);
@@ -166,14 +171,19 @@ impl Budget {
         let mut comes = None;
         let comes_by_itself = |group: &Group| *group != Group::Switches;
         let away = self.choosable.minus(self.attached);
+        // Softirqs come first where they fit: they tell at once that a load begins, which others would meet unseen.
+        let waits_for_softirqs =
+            away.has(Group::Softirqs) && self.fits(Group::Softirqs, cpus, allowed_ns);
         for group in away.iter().filter(comes_by_itself) {
-            let with = self.with(group);
-            let most = cpus.iter().map(|costs| sum(costs, with));
-            let fits = most.fold(0.0, f64::max) <= COMES_BACK * allowed_ns;
+            let is_calm = self.fits(group, cpus, allowed_ns);
             let past = &mut self.past[group.index()];
-            past.calm_ns = if fits { past.calm_ns + interval_ns } else { 0 };
+            past.calm_ns = if is_calm {
+                past.calm_ns + interval_ns
+            } else {
+                0
+            };
             let is_due = past.calm_ns >= CALM_NS && self.now_ns - past.since_ns >= past.away_ns();
-            if is_due {
+            if is_due && (group == Group::Softirqs || !waits_for_softirqs) {
                 comes = comes.or(Some(group));
             }
         }
@@ -184,6 +194,13 @@ impl Budget {
             }
             self.attached = with;
         }
+    }
+
+    /// Whether a group would leave enough of this part of the budget if it were attached again.
+    fn fits(&self, group: Group, cpus: &[GroupCosts], allowed_ns: f64) -> bool {
+        let with = self.with(group);
+        let most = cpus.iter().map(|costs| sum(costs, with));
+        most.fold(0.0, f64::max) <= COMES_BACK * allowed_ns
     }
 
     /// What is attached if this group is attached again, with what it needs.

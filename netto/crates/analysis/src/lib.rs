@@ -17,6 +17,8 @@ pub mod mounts;
 pub mod netlink;
 pub mod pace;
 pub mod plan;
+pub mod planner;
+pub mod precision;
 pub mod prices;
 pub mod proc_stat;
 pub mod profile;

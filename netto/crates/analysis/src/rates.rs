@@ -28,8 +28,8 @@ const WORTH_A_CHANGE: f64 = 0.2;
 
 /// The part of what is left for samples that the tick's may take, before perf's: they tell more for the price.
 const TICKS_PART: f64 = 0.5;
-/// The part of the whole budget that is kept for them, whatever all else costs: the breakdown comes first.
-const KEPT_FOR_TICKS: f64 = 0.4;
+/// The most of the whole budget that samples may take before probes, if the breakdown needs so many.
+const SAMPLER_FIRST: f64 = 0.4;
 
 /// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,13 +37,15 @@ pub struct CpuInterval {
     /// Networking, as a share of its time.
     pub network_ratio: f64,
     /// Whether a detecting sample found networking, or a thread that spins.
-    pub was_met: bool,
+    pub has_seen_network: bool,
     /// Share of its time that it was busy; `None` if unknown.
     pub busy_ratio: Option<f64>,
     /// The budget for samples, as a share of its time.
     pub may_cost_ratio: f64,
     /// The budget for all of netto.
     pub max_overhead_ratio: f64,
+    /// Samples per second that the breakdown needs, whatever else is left.
+    pub needed_hz: f64,
     /// What a sample by perf's clock costs.
     pub sample: FeltPrice,
     /// What one by the tick costs.
@@ -117,6 +119,15 @@ impl Rates {
         u32::try_from(fit).unwrap_or(u32::MAX)
     }
 
+    /// What samples of a CPU take of it before probes do, as a ratio.
+    pub fn first_ratio(&self, interval: &CpuInterval) -> f64 {
+        let price = match self.ticks_hz {
+            0 => interval.sample,
+            _ => interval.tick,
+        };
+        interval.first_ratio_at(price.on(interval.network_ratio))
+    }
+
     fn unknown(&self) -> Cpu {
         Cpu {
             network_ratio: 0.0,
@@ -149,7 +160,7 @@ impl Rates {
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
         // A load that begins is dear at once.
         let network_ratio = known.network_ratio.max(interval.network_ratio);
-        if known.network_ratio >= NOTHING || interval.was_met {
+        if known.network_ratio >= NOTHING || interval.has_seen_network {
             known.quiet_ns = 0;
         } else {
             known.quiet_ns = known.quiet_ns.saturating_add(interval_ns);
@@ -188,16 +199,29 @@ impl CpuInterval {
     fn affordable_hz(&self, network_ratio: f64, most_hz: u64, most_ticks_hz: u64) -> (u64, u64) {
         let tick_ns = self.tick.on(network_ratio).max(1.0);
         let ticks_may = TICKS_PART * self.may_cost_ratio;
-        let ticks_may = ticks_may.max(KEPT_FOR_TICKS * self.max_overhead_ratio);
+        let ticks_may = ticks_may.max(self.first_ratio_at(tick_ns));
         let ticks_hz = ticks_may / tick_ns * 1e9;
         let ticks_hz = (ticks_hz as u64).clamp(FEWEST_HZ.min(most_ticks_hz), most_ticks_hz);
-        let may_cost_ratio = self.may_cost_ratio - ticks_hz as f64 * tick_ns / 1e9;
+        let ticks_ratio = ticks_hz as f64 * tick_ns / 1e9;
+        let sample_ns = self.sample.on(network_ratio).max(1.0);
+        // What ticks have not yet taken of it.
+        let first_ratio = match most_ticks_hz {
+            0 => self.first_ratio_at(sample_ns),
+            _ => 0.0,
+        };
+        let may_cost_ratio = (self.may_cost_ratio - ticks_ratio).max(first_ratio);
         let most_hz = most_hz - ticks_hz;
-        let by_all = may_cost_ratio / self.sample.on(network_ratio).max(1.0);
+        let by_all = may_cost_ratio / sample_ns;
         // Once the stream has lost all that samples make it lose, one more costs its own time.
         let beyond = (may_cost_ratio - MOST_STALLED) / self.sample.own_ns.max(1.0);
         let hz = by_all.max(beyond).max(0.0) * 1e9;
         ((hz as u64).clamp(FEWEST_HZ.min(most_hz), most_hz), ticks_hz)
+    }
+
+    /// What samples of this price take of the CPU before probes do, as a ratio.
+    fn first_ratio_at(&self, sample_ns: f64) -> f64 {
+        let needed_ratio = self.needed_hz * sample_ns / 1e9;
+        needed_ratio.min(SAMPLER_FIRST * self.max_overhead_ratio)
     }
 }
 
@@ -211,10 +235,11 @@ mod tests {
     fn interval(network_ratio: f64, busy_ratio: f64) -> CpuInterval {
         CpuInterval {
             network_ratio,
-            was_met: false,
+            has_seen_network: false,
             busy_ratio: Some(busy_ratio),
             may_cost_ratio: 0.01,
             max_overhead_ratio: 0.01,
+            needed_hz: 1_000.0,
             sample: FeltPrice {
                 own_ns: 2_000.0,
                 stall_ns: 0.0,
@@ -248,6 +273,8 @@ mod tests {
         dear.sample.own_ns = 20_000.0;
         assert_eq!(after(&mut rates, 1, true, dear).hz, 500);
         dear.may_cost_ratio = -0.3;
+        assert_eq!(after(&mut rates, 1, true, dear).hz, 200, "they come first");
+        dear.needed_hz = 0.0;
         assert_eq!(after(&mut rates, 1, true, dear).hz, FEWEST_HZ);
         let mut slow = Rates::new(5, 0);
         assert_eq!(after(&mut slow, 1, true, dear).hz, 5);
@@ -413,7 +440,7 @@ mod tests {
         let rate = after(&mut rates, 11, true, interval(0.0, 0.9));
         assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
         let mut met = interval(0.0, 0.9);
-        met.was_met = true;
+        met.has_seen_network = true;
         assert!(!rates.next(0, INTERVAL, true, met).is_look);
     }
 

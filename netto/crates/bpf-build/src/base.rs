@@ -148,6 +148,11 @@ const RECORDS: &[Record] = &[
                 1,
                 "Where the longest softirqs of CPUs are kept: 0 or 1.",
             ),
+            (
+                "alarm_softirqs",
+                1,
+                "RX softirqs over which the rate of a load that begins is measured.",
+            ),
         ],
     },
     Record {
@@ -205,6 +210,21 @@ const RECORDS: &[Record] = &[
                 "ksoftirqd_rx_ns",
                 1,
                 "RX softirq time that ran in ksoftirqd.",
+            ),
+            (
+                "alarm_at",
+                1,
+                "At this number of RX softirqs a load may have begun: see alarm.bpf.h.",
+            ),
+            (
+                "alarm_from_ns",
+                1,
+                "When the measurement of its rate began; 0 if it has not.",
+            ),
+            (
+                "alarm_ns",
+                1,
+                "How long alarm_softirqs took; 0 if that is not known yet.",
             ),
             (
                 "idle_samples",

@@ -79,9 +79,29 @@ pub fn wilson(share_ratio: f64, samples: f64) -> Bounds {
     .interval(NORMAL)
 }
 
+/// The independent samples after which the 95 % interval of any share is at most this far from it on either side:
+/// those of a half, the share that varies most, z² / 4 h² (W. G. Cochran, *Sampling Techniques*, 3rd edition 1977,
+/// formula 4.1).
+pub fn samples_for(half_width_ratio: f64) -> f64 {
+    (NORMAL / (2.0 * half_width_ratio.max(f64::MIN_POSITIVE))).powi(2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_samples_as_a_half_width_needs_give_it_and_few_less_do_not() {
+        let half_width = |samples: f64| {
+            let (low, high) = wilson(0.5, samples);
+            (high - low) / 2.0
+        };
+        for wanted in [0.01, 0.05, 0.1] {
+            let samples = samples_for(wanted);
+            assert!(half_width(1.1 * samples) <= wanted, "{wanted}");
+            assert!(half_width(0.9 * samples) > wanted, "{wanted}");
+        }
+    }
 
     #[test]
     fn known_intervals_come_out() {

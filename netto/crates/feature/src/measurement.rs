@@ -1,6 +1,7 @@
 //! One measurement from start to end, and the order of a tick: the platform ends the interval, the
 //! features fill its sections, the platform applies changes. Nothing else.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +91,14 @@ impl SnapshotSource for Snapshots {
 
     fn periods(&mut self, is_read: bool) -> u32 {
         self.platform.periods(is_read)
+    }
+
+    fn alarm(&self) -> Option<OwnedFd> {
+        self.platform.alarm()
+    }
+
+    fn take_alarm(&mut self) -> bool {
+        self.platform.take_alarm()
     }
 
     fn reload(&mut self, options: FeatureOptions) {

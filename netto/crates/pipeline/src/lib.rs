@@ -15,3 +15,4 @@ pub mod shared;
 pub mod single_flight;
 pub mod supervisor;
 pub mod trace_analyzer;
+mod wakeups;

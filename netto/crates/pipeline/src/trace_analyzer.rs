@@ -5,11 +5,12 @@
 //! must not wait for a socket. It answers no client's request, and never reads a snapshot's
 //! content.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,6 +21,7 @@ use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::options::FeatureOptions;
 use super::profile::OpenProfile;
 use super::supervisor::{Part, Supervisor, Watch};
+use super::wakeups::wakeups;
 use metrics_common::Folded;
 
 /// Snapshots in flight to the collector before one is dropped.
@@ -61,6 +63,16 @@ pub trait SnapshotSource: Send + 'static {
     /// whether somebody takes each interval, or waits for this one.
     fn periods(&mut self, _is_read: bool) -> u32 {
         1
+    }
+
+    /// A descriptor that becomes readable when the interval under way may have to end.
+    fn alarm(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    /// Takes what made it readable; whether the interval is to end now.
+    fn take_alarm(&mut self) -> bool {
+        false
     }
 
     /// Restarts features whose options have changed; a source that does not measure has none.
@@ -116,6 +128,14 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
 
     fn periods(&mut self, is_read: bool) -> u32 {
         (**self).periods(is_read)
+    }
+
+    fn alarm(&self) -> Option<OwnedFd> {
+        (**self).alarm()
+    }
+
+    fn take_alarm(&mut self) -> bool {
+        (**self).take_alarm()
     }
 
     fn reload(&mut self, options: FeatureOptions) {
@@ -179,6 +199,9 @@ struct Pause {
 /// Somebody begins to read intervals.
 struct Read;
 
+/// The interval under way may have to end.
+struct Alarm;
+
 impl Actor for TraceAnalyzer {
     type Context = Context<Self>;
 
@@ -188,6 +211,13 @@ impl Actor for TraceAnalyzer {
             Some((Read, attention))
         });
         ctx.add_stream(readers);
+        match self.source.alarm().map(wakeups).transpose() {
+            Ok(alarms) => {
+                let alarms = stream::iter(alarms).flatten();
+                ctx.add_stream(alarms.map(|()| Alarm));
+            }
+            Err(error) => tracing::warn!("the begin of a load costs more: {error}"),
+        }
         self.pause_until(Instant::now() + self.period, 1, ctx);
     }
 }
@@ -208,6 +238,19 @@ impl StreamHandler<Read> for TraceAnalyzer {
             self.pause_until(until, periods, ctx);
         }
     }
+}
+
+impl StreamHandler<Alarm> for TraceAnalyzer {
+    fn handle(&mut self, _: Alarm, ctx: &mut Self::Context) {
+        // The pause goes on: the next interval ends with the period that is under way, and is shorter.
+        if self.source.take_alarm() {
+            self.stretch = Stretch::of(self.period);
+            self.end_interval(ctx);
+        }
+    }
+
+    /// Without alarms, the analyzer goes on.
+    fn finished(&mut self, _: &mut Self::Context) {}
 }
 
 impl TraceAnalyzer {

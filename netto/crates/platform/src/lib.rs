@@ -4,6 +4,7 @@
 //! It knows no feature and no section. A feature is given the platform with each [`Tick`], takes
 //! what it needs, and keeps its own state.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +17,8 @@ use netto_analysis::groups::GroupSet;
 use netto_analysis::kernel_counts::context_switches;
 use netto_analysis::long_softirqs::{LongSoftirq, keep_longest};
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
+use netto_analysis::planner::Planner;
+use netto_analysis::precision::Precision;
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::profile::IntervalProfile;
 use netto_analysis::rates::Rates;
@@ -65,6 +68,8 @@ pub struct Settings {
     pub method: RequestedMethod,
     /// Limit of netto's own cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
+    /// How well the parts of events are to be known, where that limit allows.
+    pub precision: Precision,
     /// The paths of `/proc` and `/sys`.
     pub roots: Roots,
 }
@@ -220,9 +225,8 @@ impl Platform {
         let (session, mut readers) =
             Session::start(&plan, &roots, settings.frequency_hz, interval_ms, tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
-        let frequency_hz = settings.frequency_hz;
         let ticks_hz = sampling.as_ref().map_or(0, |choice| choice.ticks_hz);
-        let rates = Rates::new(frequency_hz, ticks_hz);
+        let rates = Rates::new(settings.frequency_hz, ticks_hz);
         if let Some(perf) = &mut readers.samplers {
             perf.begin_at(rates.first_hz());
         }
@@ -235,7 +239,7 @@ impl Platform {
             boot_id: roots.boot_id(),
             started_unix_ns: unix_ns(),
             user_period_ms: interval_ms,
-            frequency_hz,
+            frequency_hz: settings.frequency_hz,
             sampler: sampling
                 .as_ref()
                 .map(|choice| choice.sampler.name().to_owned()),
@@ -254,15 +258,17 @@ impl Platform {
         // A requested method is kept whatever its cost, and so are components that only probes can
         // measure.
         let may_detach = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
-        let overhead = Overhead::new(
-            settings.max_overhead_ratio,
-            AnalyzerCost::new(settings.user_period, settings.most_read_periods),
-            rates,
-            &plan,
-            may_detach,
-            &roots,
-            &readers,
-        );
+        let planner = |groups, seed| {
+            Planner::new(
+                settings.max_overhead_ratio,
+                settings.precision,
+                groups,
+                rates,
+                AnalyzerCost::new(settings.user_period, settings.most_read_periods),
+                seed,
+            )
+        };
+        let overhead = Overhead::new(planner, &plan, may_detach, &roots, &readers);
         let mut platform = Platform {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
@@ -309,6 +315,19 @@ impl Platform {
     pub fn periods(&self, is_read: bool) -> u32 {
         let interval_ns = system::monotonic_ns().saturating_sub(self.previous_ns);
         self.overhead.periods(is_read, interval_ns, &self.readers)
+    }
+
+    /// A descriptor that becomes readable when a load may have begun; `None` if nothing tells that.
+    pub fn alarm(&self) -> Option<OwnedFd> {
+        let descriptor = self.readers.alarm.as_ref()?.descriptor();
+        descriptor
+            .inspect_err(|error| tracing::warn!("the begin of a load costs more: {error:#}"))
+            .ok()
+    }
+
+    /// Whether a load has begun that is to end the interval.
+    pub fn take_alarm(&self) -> bool {
+        self.overhead.has_load_begun(&self.readers)
     }
 
     /// Ends an interval.
@@ -393,6 +412,8 @@ impl Platform {
         }
         let displaced = self.overhead.displaced();
         self.set_note("displaced", displaced);
+        let too_few = self.overhead.precision_note();
+        self.tell_quietly("precision", too_few);
         if self.overhead.timed() != before {
             let has_symbols = self.knowledge.facts.has_symbols.clone();
             self.learn(has_symbols);
@@ -451,6 +472,7 @@ impl Platform {
     /// Begins the first interval, once all is started: the start is not netto's cost of it.
     pub fn begin_intervals(&mut self) {
         self.overhead.begin_process();
+        self.overhead.arm_alarms(&self.readers);
     }
 
     /// The description of the measurement and its host.

@@ -1,24 +1,23 @@
-//! Keeps netto's own cost within the user's limit: measures it for each CPU, and switches probes
-//! and samples by it. `analysis::{budget, rates, prices}` decide.
+//! Keeps netto's own cost within the user's limit: measures it for each CPU, lets
+//! `netto_analysis::planner` decide, and carries out its orders.
 
 use std::time::Duration;
 
-use metrics_common::random::SplitMix64;
 use metrics_common::{CostliestCpu, Source};
 
 pub use self::counting::{Counting, Held};
 use self::groups::{Groups, Registered};
-pub use self::groups::{Limit, ProbeGroup, RegisteredGroup};
+pub use self::groups::{ProbeGroup, RegisteredGroup};
 pub use self::taken::Taken;
 use super::process::Process;
-use netto_analysis::analyzer_cost::AnalyzerCost;
-use netto_analysis::budget::{Budget, GroupCosts};
+use netto_analysis::budget::GroupCosts;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
-use netto_analysis::prices::{Events, Habits, InterruptPrice, Prices};
-use netto_analysis::rates::{CpuInterval, FEWEST_HZ, NOTHING, Rates};
-use netto_analysis::sampling_windows::{SamplingWindow, SamplingWindows, WindowLoad};
+pub use netto_analysis::planner::Limit;
+use netto_analysis::planner::{ClockGroups, CpuFindings, Findings, Orders, Planner};
+use netto_analysis::prices::{Events, Habits, Prices};
+use netto_analysis::rates::{NOTHING, Rate};
 use netto_analysis::window::Window;
 use netto_estimate::bias::Bias;
 use netto_sys::cpu_time::Reading;
@@ -33,8 +32,6 @@ mod taken;
 /// Interval of price measurements; a changed load brings the next one forward.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
-/// The part of the budget that windows that time softirqs may take.
-const SOFTIRQS_PART: f64 = 0.18;
 /// The part of the price of timing a softirq that lies between its two readings of the clock, as a
 /// ratio: some 90 of 270 ns, by what softirqs of one packet seemed to take longer (2026-11-26).
 const WITHIN_SOFTIRQ: f64 = 0.33;
@@ -42,8 +39,6 @@ const WITHIN_SOFTIRQ: f64 = 0.33;
 const ANOTHER_LOAD: f64 = 2.0;
 /// How long after a sample its probes must be attached to find what it met, nanoseconds.
 const SOON_NS: u64 = 1_000_000;
-/// Part of the budget left by probes and daemon that samples do not use.
-const MARGIN: f64 = 0.1;
 /// A CPU has events more often than in the last interval by this ratio, and by what costs this part of
 /// the budget: its load is no longer steady.
 const UNSTEADY: (f64, f64) = (1.5, 0.1);
@@ -75,11 +70,9 @@ impl IntervalFindings<'_> {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Overhead {
-    max_overhead_ratio: f64,
     /// Length of the interval that ends, nanoseconds.
     interval_ns: u64,
-    budget: Budget,
-    rates: Rates,
+    planner: Planner,
     prices: Prices,
     habits: Habits,
     window: Window,
@@ -92,7 +85,7 @@ pub struct Overhead {
     planned: GroupSet,
     groups: Groups,
     /// Whether the budget may detach groups.
-    may_go: bool,
+    may_detach: bool,
     /// Groups that were attached for all of the interval.
     timed: GroupSet,
     /// Groups that were last asked to be attached.
@@ -103,39 +96,31 @@ pub struct Overhead {
     absent: GroupSet,
     controller: ProbeController,
     kernel: KernelCounts,
-    /// Whether no CPU had networking in the last interval and for some time before it.
-    is_quiet: bool,
     /// Each CPU's clock at the end of the last interval.
     previous: Vec<Reading>,
     /// Each CPU's events in it that cost netto something, per second.
     events_hz: Vec<f64>,
-    /// CPUs on which a look has met what only samples show.
-    met: Vec<bool>,
+    /// CPUs on which a look has found networking that only samples show.
+    seen: Vec<bool>,
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
     process: Process,
-    analyzer_cost: AnalyzerCost,
-    /// Chooses the beginning of each sampling window.
-    random: SplitMix64,
     /// What an interrupt of perf's clock takes, if that is known.
     timer_ns: Option<u64>,
-    /// The highest share of its time that a CPU spent on networking in the last interval.
-    busiest_ratio: f64,
+    /// Whether samples have lately been noticeably fewer than the asked precision needs.
+    are_samples_too_few: bool,
     /// Whether the user has been told that methods alternate.
     is_told: bool,
 }
 
-/// See [`Overhead::time_softirqs_in_windows`].
+/// Windows of the interval in which softirqs were timed.
 #[derive(Debug, Default)]
 struct SoftirqWindows {
-    windows: SamplingWindows,
-    /// Number and length of those that ended in the interval.
+    /// Number and length of those that ended.
     ended: u32,
     ended_ns: u64,
-    /// Softirqs of each CPU that were timed in the interval, by column.
+    /// Softirqs of each CPU that were timed, by column.
     timed: Vec<u64>,
-    /// The windows of groups in the next interval.
-    others: Vec<SamplingWindow>,
 }
 
 /// Events counted by the kernel, read only while no probe counts them.
@@ -160,17 +145,15 @@ impl Overhead {
     /// Starts with all groups of the plan attached. Groups can be detached if samples can replace
     /// them.
     pub(super) fn new(
-        max_overhead_ratio: f64,
-        analyzer_cost: AnalyzerCost,
-        rates: Rates,
+        planner: impl FnOnce(ClockGroups, u64) -> Planner,
         plan: &Plan,
-        may_go: bool,
+        may_detach: bool,
         roots: &Roots,
         readers: &Readers,
     ) -> Self {
         let planned = plan.groups();
         // Softirqs that are preempted need context switches too.
-        let choosable = match (may_go, plan.is_realtime) {
+        let choosable = match (may_detach, plan.is_realtime) {
             (false, _) => GroupSet::NONE,
             (true, true) => planned.minus(GroupSet::NONE.with(Group::Switches)),
             (true, false) => planned,
@@ -179,11 +162,10 @@ impl Overhead {
         if let Ok(cost) = &readers.timer_cost {
             prices.timer_ns = cost.interrupt_ns as f64;
         }
+        let groups = ClockGroups { planned, choosable };
         Overhead {
-            max_overhead_ratio,
             interval_ns: 0,
-            budget: Budget::new(max_overhead_ratio, planned, choosable),
-            rates,
+            planner: planner(groups, system::monotonic_ns()),
             prices,
             habits: Habits::default(),
             window: Window::default(),
@@ -191,7 +173,7 @@ impl Overhead {
             softirqs: SoftirqWindows::default(),
             planned,
             groups: Groups::default(),
-            may_go,
+            may_detach,
             timed: planned,
             ordered: planned,
             displaced: GroupSet::NONE,
@@ -204,20 +186,17 @@ impl Overhead {
                 switches: None,
                 switches_since: None,
             },
-            is_quiet: false,
             previous: Vec::new(),
             events_hz: Vec::new(),
-            met: Vec::new(),
+            seen: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
-            analyzer_cost,
-            random: SplitMix64(system::monotonic_ns()),
             timer_ns: readers
                 .timer_cost
                 .as_ref()
                 .ok()
                 .map(|cost| cost.interrupt_ns),
-            busiest_ratio: 1.0,
+            are_samples_too_few: false,
             is_told: false,
         }
     }
@@ -257,20 +236,19 @@ impl Overhead {
             self.controller.attach(self.ordered);
         }
         (self.softirqs.ended, self.softirqs.ended_ns) = (0, 0);
-        for own in self.groups.iter_mut() {
-            own.read_clock(self.controller.attached_ns(own.group, now_ns));
+        for member in self.groups.iter_mut() {
+            member.read_clock(self.controller.attached_ns(member.group, now_ns));
         }
-        let interrupt = InterruptPrice::of(self.timer_ns, self.busiest_ratio);
         for window in self.controller.take_windows() {
+            let (thread_ns, changes) = (window.switch_ns, window.changes);
+            self.planner
+                .learn_window(window.group, thread_ns, changes, self.timer_ns);
             if window.group == Group::Softirqs {
-                let own = &mut self.softirqs;
-                let (thread_ns, changes) = (window.switch_ns, window.changes);
-                own.windows.learn(thread_ns, changes, interrupt);
-                own.ended += 1;
-                own.ended_ns += window.until_ns.saturating_sub(window.from_ns);
+                self.softirqs.ended += 1;
+                self.softirqs.ended_ns += window.until_ns.saturating_sub(window.from_ns);
             }
-            if let Some(own) = self.groups.of_mut(window.group) {
-                own.end_window(window, interrupt);
+            if let Some(member) = self.groups.of_mut(window.group) {
+                member.end_window(window);
             }
         }
     }
@@ -287,17 +265,17 @@ impl Overhead {
         (WITHIN_SOFTIRQ * self.prices.event_ns[Group::Softirqs.index()]) as u64
     }
 
-    /// Records that a look has met networking, or a thread that spins, on this CPU.
-    pub fn has_met(&mut self, cpu: usize) {
-        if self.met.len() <= cpu {
-            self.met.resize(cpu + 1, false);
+    /// Records that a look has found networking, or a thread that spins, on this CPU.
+    pub fn has_seen_network(&mut self, cpu: usize) {
+        if self.seen.len() <= cpu {
+            self.seen.resize(cpu + 1, false);
         }
-        self.met[cpu] = true;
+        self.seen[cpu] = true;
     }
 
     /// Limit of netto's share of any CPU's time.
     pub fn max_ratio(&self) -> f64 {
-        self.max_overhead_ratio
+        self.planner.max_ratio()
     }
 
     /// Takes over a feature's attached probes. Whatever they declare, they stay if the user has
@@ -316,9 +294,7 @@ impl Overhead {
         let registered = self.groups.add(declared, attached_ns)?;
         let group = registered.group;
         self.prices.event_ns[group.index()] = declared.event_ns;
-        if matches!(declared.limit, Limit::Budget { .. }) {
-            self.budget.add(group, self.may_go);
-        }
+        self.planner.add(group, declared.limit, self.may_detach);
         self.planned = self.planned.with(group);
         self.timed = self.timed.with(group);
         self.ordered = self.ordered.with(group);
@@ -329,7 +305,7 @@ impl Overhead {
     /// Removes groups whose feature has dropped them.
     fn prune(&mut self) {
         for group in self.groups.prune() {
-            self.budget.remove(group);
+            self.planner.remove(group);
             let gone = GroupSet::NONE.with(group);
             self.planned = self.planned.minus(gone);
             self.timed = self.timed.minus(gone);
@@ -342,21 +318,18 @@ impl Overhead {
     /// were counted.
     pub fn count(&mut self, group: &RegisteredGroup, events: Vec<u64>) -> Counting {
         let (interval_ns, is_whole) = (self.interval_ns, self.is_counting(group));
-        let Some(own) = self.groups.of_mut(group.group) else {
+        let Some(member) = self.groups.of_mut(group.group) else {
             return Counting::Whole;
         };
-        let counting = match is_whole {
-            true => {
-                own.counts.whole(&events, interval_ns);
-                Counting::Whole
-            }
-            false => {
-                let counted_ns = own.attached_ns.min(interval_ns);
-                let estimate = own.counts.part(&events, counted_ns, interval_ns);
-                Counting::part(estimate, interval_ns)
-            }
+        let counting = if is_whole {
+            member.counts.whole(&events, interval_ns);
+            Counting::Whole
+        } else {
+            let counted_ns = member.attached_ns.min(interval_ns);
+            let estimate = member.counts.part(&events, counted_ns, interval_ns);
+            Counting::part(estimate, interval_ns)
         };
-        own.counted = Some(events);
+        member.counted = Some(events);
         counting
     }
 
@@ -368,9 +341,9 @@ impl Overhead {
     /// Whether a group was attached at this time of the interval, CLOCK_MONOTONIC, and for a
     /// millisecond after it.
     pub fn was_attached(&self, group: &RegisteredGroup, time_ns: u64) -> bool {
-        let own = self.groups.of(group.group);
-        let in_window = |own: &Registered| own.was_attached(time_ns, time_ns + SOON_NS);
-        self.is_counting(group) || own.is_some_and(in_window)
+        let member = self.groups.of(group.group);
+        let in_window = |member: &Registered| member.was_attached(time_ns, time_ns + SOON_NS);
+        self.is_counting(group) || member.is_some_and(in_window)
     }
 
     /// Begins the accounting of netto's own process: what it has taken so far is no interval's.
@@ -395,6 +368,15 @@ impl Overhead {
         self.groups.notes()
     }
 
+    /// A note about samples that are fewer than the asked precision needs.
+    pub(super) fn precision_note(&self) -> Option<String> {
+        self.are_samples_too_few.then(|| {
+            "Stacks are sampled less often than --precision asks for: more would cost more than --max-overhead \
+             allows. The interval of each part says how well it is known."
+                .to_owned()
+        })
+    }
+
     /// A note about groups whose programs others take away.
     pub(super) fn displaced(&self) -> Option<String> {
         self.groups.displaced()
@@ -402,54 +384,57 @@ impl Overhead {
 
     /// Whether samples of this CPU are only looks, to see whether there is networking.
     pub fn is_looking(&self, cpu: usize) -> bool {
-        self.rates.of(cpu).is_look
+        self.planner.is_looking(cpu)
     }
 
-    /// How many periods the coming interval has, where a change of the load need not end it: no probe of
-    /// softirqs, sockets or owners is attached outside of windows, and samples are as few as on a CPU that
-    /// does nothing but networking. Else `None`.
-    ///
-    /// Groups with a limit of their own (`Limit::Windows`) are judged when an interval ends, settled or not.
+    /// How many periods the coming interval has, where a change of the load need not end it; else `None`.
     pub(super) fn settled_periods(&self, is_read: bool, readers: &Readers) -> Option<u32> {
-        let has_own_limit = |group| {
-            let own = self.groups.of(group);
-            own.is_some_and(|own| matches!(own.declared.limit, Limit::Windows { .. }))
-        };
-        if !self.timed.iter().all(has_own_limit) {
-            return None;
-        }
-        let dearest_ratio = self.prices.felt_sample().on(1.0) / 1e9;
-        let perf_hz = highest_hz(readers, Readers::perf_hz);
-        let are_few =
-            perf_hz <= FEWEST_HZ || perf_hz as f64 * dearest_ratio <= self.max_overhead_ratio;
-        let most = self.most_periods(is_read, running_hz(readers));
-        (most > 1 && are_few).then_some(most)
+        self.planner
+            .settled_periods(is_read, self.timed, &self.prices, highest_rate(readers))
     }
 
-    /// How many periods the interval under way has: if somebody reads it, as few as the analyzer's part of
-    /// the budget allows.
+    /// Begins to look for loads that begin.
+    pub(super) fn arm_alarms(&self, readers: &Readers) {
+        if let (Some(alarm), true) = (&readers.alarm, self.may_detach) {
+            for cpu in 0..readers.possible_cpus {
+                let quiet = self.planner.alarm(0.0, &self.prices);
+                alarm.arm(cpu, Some(quiet));
+            }
+        }
+    }
+
+    /// Whether a load has begun that is to end the interval.
+    pub(super) fn has_load_begun(&self, readers: &Readers) -> bool {
+        let Some(alarm) = &readers.alarm else {
+            return false;
+        };
+        alarm.take();
+        let begun = begun_loads(readers);
+        let ends_interval =
+            |(_, softirqs_hz): &(u32, f64)| self.planner.ends_interval(*softirqs_hz, &self.prices);
+        let ends = begun.iter().any(ends_interval);
+        if ends {
+            tracing::debug!("a load has begun, and the interval ends: {begun:?} softirqs a second");
+        } else {
+            for (cpu, softirqs_hz) in begun {
+                let of_cpu = self.planner.alarm(softirqs_hz, &self.prices);
+                alarm.arm(cpu as usize, Some(of_cpu));
+            }
+        }
+        ends
+    }
+
+    /// How many periods the interval under way has.
     pub(super) fn periods(&self, is_read: bool, interval_ns: u64, readers: &Readers) -> u32 {
         if !is_read && self.is_quiet(interval_ns, readers) {
             return u32::MAX;
         }
-        let most = self.most_periods(is_read, running_hz(readers));
-        match most > 1 && self.is_steady(interval_ns, readers) {
-            true => most,
-            false => 1,
+        let most = self.planner.most_periods(is_read, highest_rate(readers));
+        if most > 1 && self.is_steady(interval_ns, readers) {
+            most
+        } else {
+            1
         }
-    }
-
-    /// How many periods an interval of a steady load has.
-    fn most_periods(&self, is_read: bool, running_hz: u64) -> u32 {
-        let most = self.rates.most_periods(running_hz);
-        match is_read {
-            true => most.min(self.fewest_periods()),
-            false => most,
-        }
-    }
-
-    fn fewest_periods(&self) -> u32 {
-        self.analyzer_cost.fewest_periods(self.max_overhead_ratio)
     }
 
     /// Whether no CPU has noticeably more events than in the last interval.
@@ -458,7 +443,7 @@ impl Overhead {
         let kernel = baseline.and_then(|before| Some((self.kernel.read()?, before)));
         let (ratio, part) = UNSTEADY;
         let event_ns = self.prices.of_event_ns(Group::Softirqs).max(1.0);
-        let little_hz = part * self.max_overhead_ratio * 1e9 / event_ns;
+        let little_hz = part * self.max_ratio() * 1e9 / event_ns;
         let mut cpus = self.previous.iter().zip(&self.events_hz).enumerate();
         cpus.all(|(cpu, (before, before_hz))| {
             let now = readers.clocks.read(cpu).unwrap_or(*before);
@@ -477,7 +462,7 @@ impl Overhead {
             let now = readers.clocks.read(cpu);
             now.is_none_or(|now| now.network_ns().saturating_sub(before.network_ns()) <= most_ns)
         };
-        self.is_quiet
+        self.planner.is_quiet()
             && self.timed.has(Group::Softirqs)
             && self.previous.iter().enumerate().all(is_idle)
     }
@@ -495,12 +480,9 @@ impl Overhead {
         let columns = || findings.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(findings.interval_ns, paid);
-        self.choose_probes(findings, &costs, now_ns, readers);
-        self.time_softirqs_in_windows(findings.interval_ns, &costs, now_ns);
+        let orders = self.plan(findings, &costs, &taken, now_ns, readers);
+        let sampling_hz = self.carry_out(orders, findings, now_ns, readers);
         self.calibrate(findings, &costs, now_ns);
-        let sampling_hz = self.choose_rates(findings, &costs, &taken, readers);
-        let mut cpus = findings.cpus.iter();
-        self.is_quiet = cpus.all(|&cpu| self.is_looking(cpu as usize));
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
             cpu: cpu as u32,
             ratio,
@@ -551,18 +533,18 @@ impl Overhead {
     /// Learns how many events of a group that is only attached in windows there are for each time in which
     /// they are met.
     fn learn_in_windows(&mut self, findings: &IntervalFindings<'_>) {
-        for own in self.groups.iter() {
-            let Limit::Budget { met_in } = own.declared.limit else {
+        for member in self.groups.iter() {
+            let Limit::Budget { met_in } = member.declared.limit else {
                 continue;
             };
-            let (Some(row), Some(counted)) = (findings.source_ns(met_in), &own.counted) else {
+            let (Some(row), Some(counted)) = (findings.source_ns(met_in), &member.counted) else {
                 continue;
             };
-            if own.attached_ns > 0 && !self.timed.has(own.group) {
-                let part = own.attached_ns as f64 / self.interval_ns.max(1) as f64;
+            if member.attached_ns > 0 && !self.timed.has(member.group) {
+                let part = member.attached_ns as f64 / self.interval_ns.max(1) as f64;
                 let time_ns = part.min(1.0) * row.iter().sum::<u64>() as f64;
                 let events = counted.iter().sum();
-                self.habits.learn_in_windows(own.group, events, time_ns);
+                self.habits.learn_in_windows(member.group, events, time_ns);
             }
         }
     }
@@ -573,8 +555,8 @@ impl Overhead {
         let met_in = self
             .groups
             .iter()
-            .filter_map(|own| match own.declared.limit {
-                Limit::Budget { met_in } => Some((own.group, met_in)),
+            .filter_map(|member| match member.declared.limit {
+                Limit::Budget { met_in } => Some((member.group, met_in)),
                 Limit::Windows { .. } | Limit::Sampling => None,
             });
         for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
@@ -603,13 +585,13 @@ impl Overhead {
         }
         let switches = now.switches.saturating_sub(before.switches);
         events[Group::Switches.index()] = of(Group::Switches, switches);
-        for own in self.groups.iter() {
-            let counted = own.counted.as_ref();
+        for member in self.groups.iter() {
+            let counted = member.counted.as_ref();
             let counted = counted.and_then(|row| row.get(column)).copied();
-            events[own.group.index()] = match own.declared.limit {
-                Limit::Budget { .. } => counted.filter(|_| timed.has(own.group)),
-                Limit::Windows { .. } if !timed.has(own.group) => {
-                    Some(own.counts.of(column, self.interval_ns))
+            events[member.group.index()] = match member.declared.limit {
+                Limit::Budget { .. } => counted.filter(|_| timed.has(member.group)),
+                Limit::Windows { .. } if !timed.has(member.group) => {
+                    Some(member.counts.of(column, self.interval_ns))
                 }
                 Limit::Windows { .. } | Limit::Sampling => Some(counted.unwrap_or(0)),
             };
@@ -626,14 +608,17 @@ impl Overhead {
         let columns = findings.cpus.len();
         let mut probes = Vec::new();
         for group in self.planned.iter() {
-            let own = self.groups.of(group);
-            let is_sampled = |own: &Registered| own.declared.limit == Limit::Sampling;
-            let is_paid = self.timed.has(group) || own.is_some_and(is_sampled);
+            let member = self.groups.of(group);
+            let is_sampled = |member: &Registered| member.declared.limit == Limit::Sampling;
+            let is_paid = self.timed.has(group) || member.is_some_and(is_sampled);
             let event_ns = self.prices.of_event_ns(group);
-            let of_cpu = |(column, costs): (usize, &GroupCosts)| match own {
+            let interrupts_ns = self.planner.window_interrupts_ns(group);
+            let of_cpu = |(column, costs): (usize, &GroupCosts)| match member {
                 _ if is_paid => costs[group.index()],
-                Some(own) => own.taken_in_windows_ns(column, event_ns),
-                None if group == Group::Softirqs => self.softirqs.taken_ns(column, event_ns),
+                Some(member) => member.taken_in_windows_ns(column, event_ns, interrupts_ns),
+                None if group == Group::Softirqs => {
+                    self.softirqs.taken_ns(column, event_ns, interrupts_ns)
+                }
                 None => 0,
             };
             let mut row: Vec<u64> = costs.iter().enumerate().map(of_cpu).collect();
@@ -641,14 +626,14 @@ impl Overhead {
                 probes.push(("interrupts", self.prices.interrupts_part(&mut row)));
             }
             let of_clock = groups::of_clock(group).map(|(name, _)| name);
-            let name = of_clock.or(own.map(|own| own.declared.name));
+            let name = of_clock.or(member.map(|member| member.declared.name));
             probes.push((name.unwrap_or_default(), row));
         }
         let sample_ns = self.prices.of_sample_ns();
         let of_cpu = |(column, &cpu): (usize, &u32)| {
             readers.samplers.as_ref()?;
             let seconds = findings.interval_ns as f64 / 1e9;
-            let of_windows = self.groups.iter().map(|own| own.window_samples(cpu));
+            let of_windows = self.groups.iter().map(|member| member.window_samples(cpu));
             let perf = readers.perf_hz(cpu) as f64 * seconds + of_windows.sum::<f64>();
             // A tick comes only while the CPU is busy.
             let busy = findings.busy_ratio.map_or(1.0, |ratios| ratios[column]);
@@ -659,13 +644,13 @@ impl Overhead {
         // The analyzer runs on a known CPU; the process' other threads on any.
         let spent = self.process.go_on();
         let all_ns = spent.user_ns + spent.system_ns;
-        let own_ns = spent.thread_ns;
-        self.analyzer_cost.learn(findings.interval_ns, own_ns);
-        let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
+        let thread_ns = spent.thread_ns;
+        self.planner.learn_analysis(findings.interval_ns, thread_ns);
+        let others_ns = all_ns.saturating_sub(thread_ns) / columns.max(1) as u64;
         let here = system::current_cpu();
         let daemon = findings.cpus.iter().map(|&cpu| {
             let is_here = Some(cpu) == here;
-            others_ns + if is_here { own_ns.min(all_ns) } else { 0 }
+            others_ns + if is_here { thread_ns.min(all_ns) } else { 0 }
         });
         Taken {
             probes,
@@ -677,83 +662,108 @@ impl Overhead {
         }
     }
 
-    fn choose_probes(
+    fn plan(
         &mut self,
         findings: &IntervalFindings<'_>,
         costs: &[GroupCosts],
+        taken: &Taken,
         now_ns: u64,
         readers: &Readers,
-    ) {
-        // Perf's clock takes samples of windows: the scheduler's tick cannot come more often.
-        let is_sampled =
-            |cpu: &u32| readers.samplers.is_some() && !self.rates.of(*cpu as usize).is_look;
-        let sampled: Vec<u32> = findings.cpus.iter().copied().filter(is_sampled).collect();
+    ) -> Orders {
         for (group, error) in self.controller.take_failures() {
             let label = self.groups.label(group);
             tracing::warn!("{label} cannot be timed again: {error}");
-            self.budget.fail(group);
-            if let Some(own) = self.groups.of_mut(group) {
-                own.fail(now_ns);
-            }
-        }
-        let before = self.budget.attached();
-        let held_back = self.groups.held_back(now_ns);
-        let absent = self.displaced.union(held_back).union(self.absent);
-        let wanted = self.budget.decide(findings.interval_ns, costs);
-        let labels = |groups: GroupSet| {
-            let of_clock = groups.iter().filter_map(groups::of_clock);
-            of_clock.map(|(_, label)| label).collect::<Vec<_>>()
-        };
-        let (gone, back) = (labels(before.minus(wanted)), labels(wanted.minus(before)));
-        if !gone.is_empty() {
-            self.say(&format!(
-                "Sampled from now on, because timing them would cost too much: {}.",
-                gone.join(", ")
-            ));
-        }
-        if !back.is_empty() {
-            self.say(&format!("Timed again: {}.", back.join(", ")));
+            self.planner.fail(group, now_ns);
         }
         let interval_ns = findings.interval_ns.max(1) as f64;
-        let network_ns = findings.network_ns.unwrap_or_default();
-        let most_ns = network_ns.iter().max();
-        self.busiest_ratio = most_ns.map_or(1.0, |ns| *ns as f64 / interval_ns);
-        let sample_ns = self.prices.felt_sample().on(self.busiest_ratio);
-        let network_cpus = findings
-            .network_ns
-            .map(|row| row.iter().sum::<u64>() as f64 / interval_ns);
-        self.softirqs.others.clear();
-        for own in self.groups.iter_mut() {
-            let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
-            let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
-            if own.has_windows(wanted, now_ns) {
-                let is_of_samples = matches!(own.declared.limit, Limit::Budget { .. });
-                let phase = self.random.ratio();
-                let load = WindowLoad {
-                    cost_ratio: ratio,
-                    network_cpus: network_cpus.filter(|_| !is_of_samples),
-                    sample_ns: (is_of_samples && !sampled.is_empty()).then_some(sample_ns),
-                    may_cost_ratio: own.windows_part() * self.max_overhead_ratio,
-                };
-                if let Some(window) = own.windows.next(now_ns, findings.interval_ns, load, phase) {
-                    self.softirqs.others.push(window);
-                    let [after, length] =
-                        [window.after_ns, window.length_ns].map(Duration::from_nanos);
-                    let sampling = WindowSampling {
-                        cpus: match is_of_samples {
-                            true => sampled.clone(),
-                            false => Vec::new(),
-                        },
-                        hz: window.sampling_hz,
-                    };
-                    self.controller
-                        .attach_for_a_window(own.group, after, length, sampling);
-                }
+        let cpus = findings.cpus.iter().enumerate().map(|(column, &cpu)| {
+            let seen = self.seen.get_mut(cpu as usize).map(std::mem::take);
+            CpuFindings {
+                cpu,
+                network_ratio: findings
+                    .network_ns
+                    .map(|row| row[column] as f64 / interval_ns),
+                has_seen_network: seen.unwrap_or(false),
+                busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
+                daemon_ratio: taken.daemon[column] as f64 / interval_ns,
             }
-            let was_on = self.timed.has(own.group) || absent.has(own.group);
-            own.end_interval(ratio, self.max_overhead_ratio, was_on, now_ns);
+        });
+        let cpus: Vec<_> = cpus.collect();
+        self.planner.plan(&Findings {
+            now_ns,
+            interval_ns: findings.interval_ns,
+            cpus: &cpus,
+            costs,
+            prices: &self.prices,
+            attached: self.controller.attached().minus(self.displaced),
+            held_back: self.groups.held_back(now_ns),
+            has_samples: readers.samplers.is_some(),
+            begun: &begun_loads(readers),
+        })
+    }
+
+    /// Attaches and detaches, opens windows and sets sampling rates; returns the rates, if stacks are sampled.
+    fn carry_out(
+        &mut self,
+        orders: Orders,
+        findings: &IntervalFindings<'_>,
+        now_ns: u64,
+        readers: &mut Readers,
+    ) -> Option<Vec<u64>> {
+        self.are_samples_too_few = orders.are_samples_too_few;
+        let labels = |groups: GroupSet| {
+            let of_clock = groups.iter().filter_map(groups::of_clock);
+            let labels: Vec<_> = of_clock.map(|(_, label)| label).collect();
+            (!labels.is_empty()).then(|| labels.join(", "))
+        };
+        if let Some(labels) = labels(orders.detached_for_cost) {
+            self.say(&format!(
+                "Sampled from now on, because timing them would cost too much: {labels}."
+            ));
         }
-        let wanted = wanted.union(self.groups.awake()).minus(held_back);
+        if let Some(labels) = labels(orders.attached_again) {
+            self.say(&format!("Timed again: {labels}."));
+        }
+        for order in orders.windows {
+            let [after, length] =
+                [order.window.after_ns, order.window.length_ns].map(Duration::from_nanos);
+            // Perf's clock takes samples of windows: the scheduler's tick cannot come more often.
+            let sampling = WindowSampling {
+                cpus: order.sampled_cpus,
+                hz: order.window.sampling_hz,
+            };
+            self.controller
+                .attach_for_a_window(order.group, after, length, sampling);
+        }
+        let held_back = self.groups.held_back(now_ns);
+        let absent = self.displaced.union(held_back).union(self.absent);
+        for member in self.groups.iter_mut() {
+            let is_detached = match member.declared.limit {
+                Limit::Budget { .. } => !self.timed.union(absent).has(member.group),
+                Limit::Windows { .. } => self.planner.is_in_windows(member.group),
+                Limit::Sampling => false,
+            };
+            member.end_interval(is_detached);
+        }
+        self.attach(orders.attached, absent, held_back);
+        if let Some(alarm) = &readers.alarm {
+            for (column, &cpu) in findings.cpus.iter().enumerate() {
+                let of_cpu = orders.alarms.as_ref().and_then(|alarms| alarms.get(column));
+                alarm.arm(cpu as usize, of_cpu.copied());
+            }
+        }
+        readers.samplers.as_ref()?;
+        let mut sampling_hz = Vec::with_capacity(orders.rates.len());
+        for (&cpu, rate) in findings.cpus.iter().zip(orders.rates) {
+            readers.set_rate(cpu, rate);
+            sampling_hz.push(rate.hz + rate.ticks_hz);
+        }
+        Some(sampling_hz)
+    }
+
+    /// Attaches these groups and detaches all others. `absent`: those that others had taken away, or that were
+    /// held back for it.
+    fn attach(&mut self, wanted: GroupSet, absent: GroupSet, held_back: GroupSet) {
         if wanted != self.ordered {
             self.controller.attach(wanted);
             self.ordered = wanted;
@@ -769,49 +779,11 @@ impl Overhead {
         };
     }
 
-    /// While softirqs are sampled, times them in a part of each second.
-    fn time_softirqs_in_windows(&mut self, interval_ns: u64, costs: &[GroupCosts], now_ns: u64) {
-        if !self.planned.has(Group::Softirqs) || self.ordered.has(Group::Softirqs) {
-            return;
-        }
-        let most_ns = costs
-            .iter()
-            .map(|costs| costs[Group::Softirqs.index()])
-            .max();
-        let load = WindowLoad {
-            cost_ratio: most_ns.unwrap_or(0) as f64 / interval_ns.max(1) as f64,
-            network_cpus: None,
-            sample_ns: None,
-            may_cost_ratio: SOFTIRQS_PART * self.max_overhead_ratio,
-        };
-        let phase = self.random.ratio();
-        let windows = &mut self.softirqs.windows;
-        if let Some(window) = windows.next(now_ns, interval_ns, load, phase) {
-            let window = window.apart_from(&self.softirqs.others, interval_ns, self.random.ratio());
-            if window.length_ns == 0 {
-                return;
-            }
-            let [after, length] = [window.after_ns, window.length_ns].map(Duration::from_nanos);
-            let sampling = WindowSampling::default();
-            self.controller
-                .attach_for_a_window(Group::Softirqs, after, length, sampling);
-        }
-    }
-
-    /// What the windows that time softirqs take of a CPU on which that would take this share if they
-    /// were always timed.
-    fn softirqs_ratio(&self, always: f64) -> f64 {
-        match self.timed.has(Group::Softirqs) {
-            true => 0.0,
-            false => self.softirqs.windows.ratio(always),
-        }
-    }
-
     fn calibrate(&mut self, findings: &IntervalFindings<'_>, costs: &[GroupCosts], now_ns: u64) {
         if let Some(mut costs) = self.controller.take_costs() {
             // An event of these is not one run of a program.
-            for own in self.groups.iter().filter(|own| own.has_own_limit()) {
-                costs.event_ns[own.group.index()] = None;
+            for member in self.groups.iter().filter(|member| member.has_own_limit()) {
+                costs.event_ns[member.group.index()] = None;
             }
             self.prices
                 .learn(&costs.event_ns, costs.interrupts_ns, costs.sample_ns);
@@ -820,75 +792,43 @@ impl Overhead {
         let ratio = most_ns.unwrap_or(0) as f64 / findings.interval_ns.max(1) as f64;
         let (at_ns, then) = self.calibrated;
         let passed_ns = now_ns.saturating_sub(at_ns);
-        let is_another = ratio > ANOTHER_LOAD * then && ratio > self.max_overhead_ratio / 10.0;
+        let is_another = ratio > ANOTHER_LOAD * then && ratio > self.max_ratio() / 10.0;
         let is_due = passed_ns >= CALIBRATE_NS || is_another && passed_ns >= CALIBRATE_SOON_NS;
         if is_due && !self.controller.is_busy() {
             self.controller.calibrate();
             self.calibrated = (now_ns, ratio);
         }
     }
-
-    fn choose_rates(
-        &mut self,
-        findings: &IntervalFindings<'_>,
-        costs: &[GroupCosts],
-        taken: &Taken,
-        readers: &mut Readers,
-    ) -> Option<Vec<u64>> {
-        readers.samplers.as_ref()?;
-        let softirqs_are_timed = self.timed.has(Group::Softirqs);
-        let interval_ns = findings.interval_ns.max(1) as f64;
-        let mut rates = Vec::with_capacity(findings.cpus.len());
-        for (column, &number) in findings.cpus.iter().enumerate() {
-            let cpu = number as usize;
-            let daemon = taken.daemon[column] as f64 / interval_ns;
-            let others = daemon
-                + self
-                    .groups
-                    .probes_ratio(self.timed, &costs[column], interval_ns)
-                + self.softirqs_ratio(costs[column][Group::Softirqs.index()] as f64 / interval_ns);
-            let met = self.met.get_mut(cpu).map(std::mem::take);
-            let interval = CpuInterval {
-                network_ratio: findings
-                    .network_ns
-                    .map_or(1.0, |ns| ns[column] as f64 / interval_ns),
-                was_met: met.unwrap_or(false),
-                busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
-                may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
-                max_overhead_ratio: self.max_overhead_ratio,
-                sample: self.prices.felt_sample(),
-                tick: self.prices.felt_tick(),
-                periods: self.fewest_periods(),
-            };
-            let rate = self
-                .rates
-                .next(cpu, findings.interval_ns, softirqs_are_timed, interval);
-            readers.set_rate(number, rate);
-            rates.push(rate.hz + rate.ticks_hz);
-        }
-        Some(rates)
-    }
 }
 
 impl SoftirqWindows {
-    /// What the windows of the interval took of the CPU in this column, nanoseconds.
-    fn taken_ns(&self, column: usize, event_ns: f64) -> u64 {
+    /// What they took of the CPU in this column, nanoseconds, where the interrupts of one take so long.
+    fn taken_ns(&self, column: usize, event_ns: f64, interrupts_ns: f64) -> u64 {
         let timed = self.timed.get(column).copied().unwrap_or(0);
-        let interrupts_ns = f64::from(self.ended) * self.windows.interrupts_ns();
+        let interrupts_ns = f64::from(self.ended) * interrupts_ns;
         (timed as f64 * event_ns + interrupts_ns) as u64
     }
 }
 
-/// The highest sampling rate of a CPU, by all clocks, samples per second.
-fn running_hz(readers: &Readers) -> u64 {
-    highest_hz(readers, |readers, cpu| {
-        readers.perf_hz(cpu) + readers.ticks_hz(cpu)
-    })
+/// Softirqs per second of the CPUs whose alarm has gone off.
+fn begun_loads(readers: &Readers) -> Vec<(u32, f64)> {
+    let Some(alarm) = &readers.alarm else {
+        return Vec::new();
+    };
+    let cpus = 0..readers.possible_cpus as u32;
+    let begun = cpus.filter_map(|cpu| Some((cpu, alarm.softirqs_hz(cpu as usize)?)));
+    begun.collect()
 }
 
-fn highest_hz(readers: &Readers, hz: impl Fn(&Readers, u32) -> u64) -> u64 {
+/// The highest rates in use.
+fn highest_rate(readers: &Readers) -> Rate {
     let cpus = 0..readers.possible_cpus as u32;
-    cpus.map(|cpu| hz(readers, cpu)).max().unwrap_or_default()
+    let highest = |hz: &dyn Fn(u32) -> u64| cpus.clone().map(hz).max().unwrap_or_default();
+    Rate {
+        hz: highest(&|cpu| readers.perf_hz(cpu)),
+        ticks_hz: highest(&|cpu| readers.ticks_hz(cpu)),
+        is_look: false,
+    }
 }
 
 /// Softirqs that the clock has timed between two readings.

@@ -33,6 +33,16 @@ impl Control {
         self.record.element(0)[abi::CONTROL_LONG_SET].fetch_xor(1, SeqCst) as usize & 1
     }
 
+    /// Over how many RX softirqs the rate of a load that begins is measured.
+    pub(super) fn alarm_softirqs(&self) -> u64 {
+        self.record.element(0)[abi::CONTROL_ALARM_SOFTIRQS].load(Relaxed)
+    }
+
+    /// Sets it.
+    pub(super) fn set_alarm_softirqs(&self, softirqs: u64) {
+        self.record.element(0)[abi::CONTROL_ALARM_SOFTIRQS].store(softirqs, Relaxed);
+    }
+
     /// The slot that samplers write to.
     pub(super) fn active_slot(&self) -> usize {
         // Only this process writes it.

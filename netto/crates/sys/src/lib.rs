@@ -1,6 +1,7 @@
 //! Access to the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in module `kernel`
 //! of features for data that only they read. Knows no metrics.
 
+pub mod alarm;
 pub mod ata;
 mod bpf_stats;
 pub mod btf;

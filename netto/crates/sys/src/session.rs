@@ -16,6 +16,7 @@ use self::controller::ProbeThread;
 pub use self::controller::{AttachedWindow, MeasuredCosts, ProbeController, WindowSampling};
 pub use self::probes::Probe;
 use super::abi;
+use super::alarm::LoadAlarm;
 use super::control::Control;
 use super::cpu_records::{self, CpuRecords};
 use super::cpu_time::CpuClocks;
@@ -76,6 +77,8 @@ pub struct Readers {
     pub clocks: Arc<CpuClocks>,
     /// What they are kept in, for programs of features.
     pub records: Arc<CpuRecords>,
+    /// Tells that a load begins; `None` if softirqs are not timed.
+    pub alarm: Option<LoadAlarm>,
     /// By which probes come and go.
     pub controller: ProbeController,
     /// What the programs are told while they run.
@@ -164,7 +167,12 @@ impl Session {
             Err(_) => None,
         };
         let are_whole = plan.has_clock && !plan.is_realtime;
+        let alarm = plan
+            .has_clock
+            .then(|| LoadAlarm::new(&skel.maps.netto_alarms, records.clone(), control.clone()))
+            .transpose()?;
         let readers = Readers {
+            alarm,
             long_softirqs: are_whole.then(|| LongSoftirqs::new(records.clone(), control.clone())),
             clocks,
             records,

@@ -163,7 +163,7 @@ impl NetworkCost {
         );
         for cpu in 0..platform.readers.possible_cpus {
             if platform.overhead.is_looking(cpu) && self.samples.forget(cpu) {
-                platform.overhead.has_met(cpu);
+                platform.overhead.has_seen_network(cpu);
             }
             if let Some(programs) = &mut platform.programs
                 && platform.overhead.is_looking(cpu)

@@ -6,6 +6,7 @@
  *
  * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
+#include "alarm.bpf.h"
 #include "clock.bpf.h"
 #include "long_softirqs.bpf.h"
 #include "parked.bpf.h"
@@ -52,6 +53,8 @@ int BPF_PROG(netto_sirq_out)
 		kind = netto_keep_long(cpu, kind, charged);
 	if (kind != NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
 		return 0;
+	if (cpu->entries[NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX)] == cpu->alarm_at)
+		netto_reach_alarm(cpu);
 	task = bpf_get_current_pid_tgid();
 	if (task && task == cpu->ksoftirqd_pid)
 		cpu->ksoftirqd_rx_ns += charged;

@@ -1,0 +1,183 @@
+//! What is ordered for groups of each kind of limit, and when a load begins.
+
+use std::time::Duration;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+const MEMBER: Group = Group::Registered(3);
+
+struct Plans {
+    planner: Planner,
+    prices: Prices,
+    now_ns: u64,
+    held_back: GroupSet,
+}
+
+impl Plans {
+    fn of(limit: Limit) -> Self {
+        let clock = ClockGroups {
+            planned: GroupSet::NONE,
+            choosable: GroupSet::NONE,
+        };
+        let analyzer = AnalyzerCost::new(Duration::from_millis(500), 4);
+        let rates = Rates::new(1_000, 0);
+        let mut planner = Planner::new(0.01, Precision::default(), clock, rates, analyzer, 1);
+        planner.add(MEMBER, limit, true);
+        Plans {
+            planner,
+            prices: Prices::default(),
+            now_ns: 0,
+            held_back: GroupSet::NONE,
+        }
+    }
+
+    /// After a second in which the group cost a CPU this share of its time, or would have.
+    fn after(&mut self, cost_ratio: f64) -> Orders {
+        self.now_ns += SECOND;
+        let mut costs = [0; GROUPS];
+        costs[MEMBER.index()] = (cost_ratio * SECOND as f64) as u64;
+        self.planner.plan(&Findings {
+            now_ns: self.now_ns,
+            interval_ns: SECOND,
+            cpus: &[CpuFindings {
+                cpu: 0,
+                network_ratio: Some(0.5),
+                has_seen_network: false,
+                busy_ratio: Some(0.5),
+                daemon_ratio: 0.0,
+            }],
+            costs: &[costs],
+            prices: &self.prices,
+            attached: GroupSet::NONE.with(MEMBER),
+            held_back: self.held_back,
+            has_samples: true,
+            begun: &[],
+        })
+    }
+}
+
+fn is_attached(orders: &Orders) -> bool {
+    orders.attached.has(MEMBER)
+}
+
+fn has_window(orders: &Orders) -> bool {
+    orders.windows.iter().any(|order| order.group == MEMBER)
+}
+
+#[test]
+fn a_group_whose_feature_samples_stays_whatever_it_costs() {
+    let mut plans = Plans::of(Limit::Sampling);
+    for _ in 0..5 {
+        let orders = plans.after(9.0);
+        assert!(is_attached(&orders) && !has_window(&orders));
+    }
+}
+
+#[test]
+fn a_group_with_a_limit_has_windows_until_it_has_cost_little_for_ten_seconds() {
+    let mut plans = Plans::of(Limit::Windows { most: 0.5 });
+    assert!(is_attached(&plans.after(0.004)));
+    let orders = plans.after(0.1);
+    assert!(!is_attached(&orders) && plans.planner.is_in_windows(MEMBER));
+    let windows = (0..5).filter(|_| has_window(&plans.after(0.1))).count();
+    assert!(windows > 0, "those of a loaded host");
+    for _ in 0..9 {
+        assert!(!is_attached(&plans.after(0.001)));
+    }
+    assert!(is_attached(&plans.after(0.001)));
+}
+
+#[test]
+fn a_group_that_could_not_be_attached_has_no_window_for_half_a_minute() {
+    let mut plans = Plans::of(Limit::Windows { most: 0.5 });
+    plans.planner.fail(MEMBER, 0);
+    for _ in 1..30 {
+        let orders = plans.after(0.0);
+        assert!(!is_attached(&orders) && !has_window(&orders));
+    }
+    assert!(has_window(&plans.after(0.0)));
+}
+
+#[test]
+fn a_group_that_others_take_away_is_left_alone() {
+    for limit in [Limit::Windows { most: 0.5 }, Limit::Sampling] {
+        let mut plans = Plans::of(limit);
+        plans.held_back = GroupSet::NONE.with(MEMBER);
+        for cost_ratio in [0.0, 0.1, 0.1] {
+            let orders = plans.after(cost_ratio);
+            assert!(!is_attached(&orders) && !has_window(&orders));
+        }
+    }
+}
+
+#[test]
+fn the_sampler_leaves_what_windows_take_on_average() {
+    let mut plans = Plans::of(Limit::Windows { most: 0.5 });
+    let costs = |_| plans.after(0.02);
+    let orders: Vec<_> = (0..20).map(costs).collect();
+    let windows = orders.iter().flat_map(|orders| &orders.windows);
+    let open_ns: u64 = windows.map(|order| order.window.length_ns).sum();
+    let taken_ratio = 0.02 * open_ns as f64 / (20 * SECOND) as f64;
+    let expected_ratio = plans
+        .planner
+        .windows(MEMBER)
+        .map(|windows| windows.ratio(0.02));
+    let expected_ratio = expected_ratio.unwrap();
+    assert!(
+        (0.0008..=0.001).contains(&expected_ratio),
+        "{expected_ratio}"
+    );
+    assert!(
+        (taken_ratio / expected_ratio - 1.0).abs() < 0.1,
+        "{taken_ratio}"
+    );
+}
+
+#[test]
+fn few_softirqs_after_a_rest_are_no_load_and_many_are_one() {
+    let plans = Plans::of(Limit::Sampling);
+    let ends_interval = |hz| plans.planner.ends_interval(hz, &plans.prices);
+    assert!(!ends_interval(2_000.0) && !ends_interval(20_000.0));
+    assert!(ends_interval(50_000.0) && ends_interval(155_000.0));
+    let [quiet, measured] = plans.planner.alarm(0.0, &plans.prices);
+    let ns = (quiet + measured) as f64 * plans.prices.of_event_ns(Group::Softirqs);
+    assert!(ns < 1e6, "{ns} ns of timing softirqs are not noticed");
+    let [known, _] = plans.planner.alarm(20_000.0, &plans.prices);
+    assert!(
+        known > 20_000,
+        "a second of the load there is sets none off"
+    );
+}
+
+#[test]
+fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
+    let mut costs = [0; GROUPS];
+    costs[Group::Softirqs.index()] = 3_000 * 300;
+    costs[MEMBER.index()] = 1_000_000;
+    let cpu = |number| CpuFindings {
+        cpu: number,
+        network_ratio: Some(0.01),
+        has_seen_network: false,
+        busy_ratio: Some(0.02),
+        daemon_ratio: 0.0,
+    };
+    let findings = Findings {
+        now_ns: 0,
+        interval_ns: 2 * SECOND,
+        cpus: &[cpu(0), cpu(1)],
+        costs: &[costs; 2],
+        prices: &Prices::default(),
+        attached: GroupSet::NONE,
+        held_back: GroupSet::NONE,
+        has_samples: true,
+        begun: &[(1, 150_000.0)],
+    };
+    // 3,000 softirqs were of its beginning: in two seconds there would have been a hundred times as many.
+    let (cpus, projected) = findings.as_if_begun();
+    assert_eq!(projected[0], costs, "another CPU");
+    assert_eq!(projected[1][Group::Softirqs.index()], 300_000 * 300);
+    assert_eq!(projected[1][MEMBER.index()], 100_000_000);
+    let network = cpus.iter().map(|known| known.network_ratio);
+    assert_eq!(network.collect::<Vec<_>>(), [Some(0.01), Some(1.0)]);
+}
