@@ -206,9 +206,10 @@ impl Budget {
     /// What is attached if this group is attached again, with what it needs.
     fn with(&self, group: Group) -> GroupSet {
         let with = self.attached.with(group);
-        match group.is_of_sockets() && self.choosable.has(Group::Switches) {
-            true => with.with(Group::Switches),
-            false => with,
+        if group.is_of_sockets() && self.choosable.has(Group::Switches) {
+            with.with(Group::Switches)
+        } else {
+            with
         }
     }
 }

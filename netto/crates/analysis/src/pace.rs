@@ -100,9 +100,12 @@ mod tests {
         for nominal in [1, 19, 100, 999, 1000, 10_000] {
             for cpu in [0, 1, 2, 1023, u32::MAX] {
                 for turn in [0, 1, u32::MAX] {
-                    let own = 1e9 / period_ns(cpu, turn, nominal) as f64;
+                    let actual = 1e9 / period_ns(cpu, turn, nominal) as f64;
                     let nominal = nominal as f64;
-                    assert!(own < nominal * 0.981 && own > nominal * 0.929, "{own}");
+                    assert!(
+                        actual < nominal * 0.981 && actual > nominal * 0.929,
+                        "{actual}"
+                    );
                 }
             }
         }

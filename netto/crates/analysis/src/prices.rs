@@ -140,9 +140,10 @@ impl FeltPrice {
     fn of_interrupt(timer_ns: f64) -> FeltPrice {
         FeltPrice {
             own_ns: timer_ns,
-            stall_ns: match timer_ns > EXIT_NS {
-                true => STALLS * timer_ns,
-                false => 0.0,
+            stall_ns: if timer_ns > EXIT_NS {
+                STALLS * timer_ns
+            } else {
+                0.0
             },
         }
     }
@@ -237,15 +238,16 @@ impl Habits {
         if group == Group::Switches {
             let all: f64 = self.switches.iter().sum();
             let share = match self.switches.get(cpu) {
-                Some(own) if all > 0.0 => own / all,
+                Some(of_cpu) if all > 0.0 => of_cpu / all,
                 _ => 1.0,
             };
             return (host_switches.unwrap_or(0) as f64 * share) as u64;
         }
         let (all_ns, all) = self.calls[group.index()];
-        match all_ns > 0.0 {
-            true => (time_ns as f64 * all / all_ns) as u64,
-            false => 0,
+        if all_ns > 0.0 {
+            (time_ns as f64 * all / all_ns) as u64
+        } else {
+            0
         }
     }
 }

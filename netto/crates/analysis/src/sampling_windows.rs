@@ -60,7 +60,7 @@ impl SamplingWindow {
     pub fn apart_from(self, others: &[SamplingWindow], interval_ns: u64, phase: f64) -> Self {
         let mut others: Vec<_> = others
             .iter()
-            .map(|own| (own.after_ns, own.after_ns + own.length_ns + APART_NS))
+            .map(|other| (other.after_ns, other.after_ns + other.length_ns + APART_NS))
             .collect();
         if others.is_empty() {
             return self;
@@ -154,13 +154,14 @@ impl SamplingWindows {
 
     /// What the interrupts of a window take of each CPU, nanoseconds.
     pub fn interrupts_ns(&self) -> f64 {
-        self.switching.map_or(0.0, |own| own.interrupts_ns)
+        self.switching
+            .map_or(0.0, |switching| switching.interrupts_ns)
     }
 
     /// What windows like the last one cost on average a CPU on which the probes would take this
     /// share if they were always attached; without the thread that attaches them.
     pub fn ratio(&self, cost_ratio: f64) -> f64 {
-        let felt_ns = self.switching.map_or(0.0, |own| own.felt_ns);
+        let felt_ns = self.switching.map_or(0.0, |switching| switching.felt_ns);
         self.last.map_or(0.0, |last| {
             let open_ratio = cost_ratio + last.sampling_ratio;
             (open_ratio * last.length_ns + felt_ns) / last.period_ns
@@ -194,12 +195,13 @@ impl SamplingWindows {
         let is_soon = now_ns < self.next_ns;
         let third = SWITCHING_PART * may_cost_ratio.max(1e-9);
         let switching = |of: fn(&Switching) -> f64| self.switching.as_ref().map_or(0.0, of);
-        let bare_ns = switching(|own| own.here_ns + own.interrupts_ns);
-        let felt_ns = switching(|own| own.here_ns + own.felt_ns);
+        let bare_ns = switching(|mean| mean.here_ns + mean.interrupts_ns);
+        let felt_ns = switching(|mean| mean.here_ns + mean.felt_ns);
         let affordable_ns = (felt_ns / third).min(RAREST_NS).max(bare_ns / third);
-        let period_ns = match is_soon {
-            true => PERIOD_NS,
-            false => (affordable_ns as u64).max(PERIOD_NS),
+        let period_ns = if is_soon {
+            PERIOD_NS
+        } else {
+            (affordable_ns as u64).max(PERIOD_NS)
         };
         self.next_ns = now_ns + period_ns - early_ns(period_ns);
         let period_ns = period_ns.max(interval_ns) as f64;
@@ -443,8 +445,8 @@ mod tests {
             sampling_hz: 7,
         };
         let others = [window(201, 240), window(0, 181)];
-        let own = window(0, 5).apart_from(&others, 500 * MS, 0.0);
-        assert_eq!(own, window(0, 0));
+        let moved = window(0, 5).apart_from(&others, 500 * MS, 0.0);
+        assert_eq!(moved, window(0, 0));
     }
 
     proptest! {
@@ -460,12 +462,12 @@ mod tests {
             };
             let others: Vec<_> = others.into_iter().map(window).collect();
             let asked = window((after, length));
-            let own = asked.apart_from(&others, 500 * MS, phase);
-            let end = |own: &SamplingWindow| own.after_ns + own.length_ns;
-            prop_assert!(own.length_ns <= asked.length_ns && end(&own) <= 450 * MS);
+            let moved = asked.apart_from(&others, 500 * MS, phase);
+            let end = |window: &SamplingWindow| window.after_ns + window.length_ns;
+            prop_assert!(moved.length_ns <= asked.length_ns && end(&moved) <= 450 * MS);
             for other in &others {
-                let is_apart = end(&own) <= other.after_ns || own.after_ns >= end(other);
-                prop_assert!(is_apart || own.length_ns == 0, "{own:?} {other:?}");
+                let is_apart = end(&moved) <= other.after_ns || moved.after_ns >= end(other);
+                prop_assert!(is_apart || moved.length_ns == 0, "{moved:?} {other:?}");
             }
         }
 

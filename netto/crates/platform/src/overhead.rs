@@ -208,9 +208,10 @@ impl Overhead {
 
     /// For how long softirqs were timed in an interval of this length.
     pub fn softirqs_timed_ns(&self, interval_ns: u64) -> u64 {
-        match self.timed.has(Group::Softirqs) {
-            true => interval_ns,
-            false => self.softirqs.ended_ns.min(interval_ns),
+        if self.timed.has(Group::Softirqs) {
+            interval_ns
+        } else {
+            self.softirqs.ended_ns.min(interval_ns)
         }
     }
 
@@ -773,9 +774,10 @@ impl Overhead {
         let to_come = absent.intersection(wanted.minus(self.timed));
         self.absent = self.displaced.union(held_back).union(to_come);
         let is_counted = self.timed.has(Group::Softirqs) || !self.planned.has(Group::Softirqs);
-        self.kernel.baseline = match is_counted {
-            true => None,
-            false => self.kernel.now.take().or_else(|| self.kernel.read()),
+        self.kernel.baseline = if is_counted {
+            None
+        } else {
+            self.kernel.now.take().or_else(|| self.kernel.read())
         };
     }
 

@@ -38,21 +38,22 @@ pub struct Held<S> {
 }
 
 impl<S: Estimable> Held<S> {
-    /// The counts of the interval in which `own` was counted, on these CPUs.
-    pub fn next(&mut self, own: S, counting: Counting, cpus: &[u32]) -> S {
+    /// The counts of the interval in which `counted` was, on these CPUs.
+    pub fn next(&mut self, counted: S, counting: Counting, cpus: &[u32]) -> S {
         let Counting::Part(estimated) = counting else {
             *self = Held {
                 newest: None,
                 waiting: None,
             };
-            return own;
+            return counted;
         };
         let (mut counts, mut time_ns) = self.waiting.take().unwrap_or_default();
-        counts.join(&own, cpus);
+        counts.join(&counted, cpus);
         time_ns += estimated.counted_ns;
-        match time_ns < LEAST_NS {
-            true => self.waiting = Some((counts, time_ns)),
-            false => self.newest = Some((counts, time_ns)),
+        if time_ns < LEAST_NS {
+            self.waiting = Some((counts, time_ns))
+        } else {
+            self.newest = Some((counts, time_ns))
         }
         let (mut whole, factor, estimated) = match &self.newest {
             Some((counts, time_ns)) => (
@@ -64,7 +65,7 @@ impl<S: Estimable> Held<S> {
             None => {
                 let (events, variance) = (0, None);
                 (
-                    own,
+                    counted,
                     0.0,
                     Estimated {
                         events,
@@ -116,10 +117,12 @@ mod tests {
             next(2, part(0)),
             next(8, part(20 * MS)),
         ];
-        let packets = shown.each_ref().map(|own| (own.total(), own.other_packets));
+        let packets = shown
+            .each_ref()
+            .map(|drops| (drops.total(), drops.other_packets));
         assert_eq!(packets, [(500, 500), (500, 500), (500, 500), (250, 250)]);
-        let events = |own: &Drops| own.estimated.map(|own| own.events);
-        assert!(shown.iter().all(|own| events(own) == Some(5)));
+        let events = |drops: &Drops| drops.estimated.map(|estimated| estimated.events);
+        assert!(shown.iter().all(|drops| events(drops) == Some(5)));
         assert_eq!(next(9, Counting::Whole), drops(9));
         let none = next(9, part(0));
         assert_eq!(

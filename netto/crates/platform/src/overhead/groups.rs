@@ -234,9 +234,10 @@ impl Registered {
         interrupts_ns: f64,
     ) -> u64 {
         let counted = self.counted.as_ref().and_then(|row| row.get(column));
-        let events = match self.attached.is_empty() && self.attached_ns == 0 {
-            true => 0,
-            false => counted.copied().unwrap_or(0),
+        let events = if self.attached.is_empty() && self.attached_ns == 0 {
+            0
+        } else {
+            counted.copied().unwrap_or(0)
         };
         let interrupts_ns = self.attached.len() as f64 * interrupts_ns;
         (events as f64 * event_ns + interrupts_ns) as u64
