@@ -1,10 +1,12 @@
 //! Rules about the source that neither the compiler nor clippy holds.
 //!
 //! The rules are pure functions: about one file (`rules`), about what its code names (`names`),
-//! about the files of a crate together (`circles`), about what the daemon says (`messages`), and
-//! about what a feature takes (`example`). Only [`check_tree`] reads files.
+//! about what its closures take (`closures`), about the files of a crate together (`circles`), about
+//! what the daemon says (`messages`), and about what a feature takes (`example`). Only
+//! [`check_tree`] reads files.
 
 mod circles;
+mod closures;
 mod example;
 mod messages;
 mod names;
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use crate::tree;
 use circles::{Modules, module_of};
@@ -80,6 +82,10 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
             .with_context(|| format!("cannot read {}", file.display()))?;
         findings.extend(rules::check_text(&path, &text));
         examples.extend(example::lines(&path, &text));
+        if path.ends_with(".rs") {
+            let found = closures::check(&path, &text);
+            findings.extend(found.map_err(|error| anyhow!("{path} is no Rust: {error}"))?);
+        }
         if path.ends_with(".rs") && path.contains("src/") && !is_test(&path) {
             let code = names::parse(&text).with_context(|| format!("{path} is no Rust"))?;
             parsed.insert(path, code);
