@@ -1,10 +1,11 @@
 //! Rules about the source that neither the compiler nor clippy holds.
 //!
-//! The rules are pure functions: about one file (`rules`), about what its code names (`names`),
-//! about what its closures take (`closures`), about the files of a crate together (`circles`), about
-//! what the daemon says (`messages`), and about what a feature takes (`example`). Only
-//! [`check_tree`] reads files.
+//! The rules are pure functions: about one file (`rules`), about its branches (`branches`), about
+//! what its code names (`names`), about what its closures take (`closures`), about the files of a
+//! crate together (`circles`), about what the daemon says (`messages`), and about what a feature
+//! takes (`example`). Only [`check_tree`] reads files.
 
+mod branches;
 mod circles;
 mod closures;
 mod example;
@@ -85,6 +86,8 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         if path.ends_with(".rs") {
             let found = closures::check(&path, &text);
             findings.extend(found.map_err(|error| anyhow!("{path} is no Rust: {error}"))?);
+            let matches = branches::check(&path, &text);
+            findings.extend(matches.with_context(|| format!("{path} is no Rust"))?);
         }
         if path.ends_with(".rs") && path.contains("src/") && !is_test(&path) {
             let code = names::parse(&text).with_context(|| format!("{path} is no Rust"))?;

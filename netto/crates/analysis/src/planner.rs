@@ -358,15 +358,16 @@ impl Planner {
         let affordable = self.budget.decide(findings.interval_ns, findings.costs);
         self.busiest_ratio = findings.busiest_ratio();
         self.follow_costs(findings);
-        let scale = self.windows_scale(findings, affordable);
-        let mut windows = self.windows_of_members(findings, affordable, scale);
+        // Windows of a load that has begun come with its first whole interval: then its costs are known.
+        let windows = if findings.begun.is_empty() {
+            self.choose_windows(findings, affordable)
+        } else {
+            Vec::new()
+        };
         for member in &mut self.members {
             member.end_interval(findings, self.max_overhead_ratio);
         }
         let attached = affordable.union(self.awake()).minus(findings.held_back);
-        if self.has_softirqs && !attached.has(Group::Softirqs) {
-            windows.extend(self.window_of_softirqs(findings, scale, &windows));
-        }
         let timed = attached.intersection(findings.attached);
         let rates = self.choose_rates(findings, timed);
         let mut cpus = findings.cpus.iter();
@@ -382,6 +383,19 @@ impl Planner {
             rates,
             are_samples_too_few: self.are_samples_too_few,
         }
+    }
+
+    fn choose_windows(
+        &mut self,
+        findings: &Findings<'_>,
+        affordable: GroupSet,
+    ) -> Vec<WindowOrder> {
+        let scale = self.windows_scale(findings, affordable);
+        let mut windows = self.windows_of_members(findings, affordable, scale);
+        if self.has_softirqs && !affordable.has(Group::Softirqs) {
+            windows.extend(self.window_of_softirqs(findings, scale, &windows));
+        }
+        windows
     }
 
     /// Compares these rates with those that the asked precision needs, where networking takes enough of the host's
@@ -477,13 +491,14 @@ impl Planner {
         let recent_ratios: Vec<_> = recent_ratios
             .map(|member| self.recent_ratio(member.group))
             .collect();
-        for (member, cost_ratio) in self.members.iter_mut().zip(recent_ratios) {
+        for (member, most_cost_ratio) in self.members.iter_mut().zip(recent_ratios) {
             if !member.has_windows(findings, affordable) {
                 continue;
             }
             let tells_owners = matches!(member.limit, Limit::Budget { .. });
             let load = WindowLoad {
-                cost_ratio,
+                cost_ratio: findings.dearest_ratio(member.group),
+                most_cost_ratio,
                 network_cpus: network_cpus.filter(|_| !tells_owners),
                 sample_ns: (tells_owners && !sampled_cpus.is_empty()).then_some(sample_ns),
                 may_cost_ratio: scale * member.windows_part() * self.max_overhead_ratio,
@@ -513,7 +528,8 @@ impl Planner {
         others: &[WindowOrder],
     ) -> Option<WindowOrder> {
         let load = WindowLoad {
-            cost_ratio: self.recent_ratio(Group::Softirqs),
+            cost_ratio: findings.dearest_ratio(Group::Softirqs),
+            most_cost_ratio: self.recent_ratio(Group::Softirqs),
             network_cpus: None,
             sample_ns: None,
             may_cost_ratio: scale * SOFTIRQS_PART * self.max_overhead_ratio,

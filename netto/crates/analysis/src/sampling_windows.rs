@@ -89,6 +89,8 @@ impl SamplingWindow {
 pub struct WindowLoad {
     /// The share of a CPU's time that the probes would cost if they were always attached.
     pub cost_ratio: f64,
+    /// The same of the dearest load lately, which may go on after a pause: a window is to be short enough for it.
+    pub most_cost_ratio: f64,
     /// Networking's time on all CPUs, in CPUs, where the cost is known from windows alone, and so does
     /// not tell that the load has changed; else `None`.
     pub network_cpus: Option<f64>,
@@ -181,6 +183,7 @@ impl SamplingWindows {
     ) -> Option<SamplingWindow> {
         let WindowLoad {
             cost_ratio,
+            most_cost_ratio,
             network_cpus,
             sample_ns,
             may_cost_ratio,
@@ -208,11 +211,11 @@ impl SamplingWindows {
         let switching_ns = felt_ns.min(bare_ns.max(third * period_ns));
         let part_ns = may_cost_ratio * period_ns - switching_ns;
         let sampling_hz = sample_ns.map_or(0.0, |sample_ns| {
-            let hz = SAMPLES_PART * cost_ratio * 1e9 / sample_ns.max(1.0);
+            let hz = SAMPLES_PART * most_cost_ratio * 1e9 / sample_ns.max(1.0);
             hz.clamp(*SAMPLES_HZ.start(), *SAMPLES_HZ.end())
         });
         let sampling_ratio = sampling_hz * sample_ns.unwrap_or(0.0) / 1e9;
-        let allowed_ns = part_ns.max(0.0) / (cost_ratio + sampling_ratio).max(1e-9);
+        let allowed_ns = part_ns.max(0.0) / (most_cost_ratio + sampling_ratio).max(1e-9);
         let longest_ns = (LONGEST * interval_ns as f64) as u64;
         let length_ns = (allowed_ns as u64).max(SHORTEST_NS).min(longest_ns);
         // Of more samples than fit, the last would be missing.
@@ -259,6 +262,7 @@ mod tests {
     const fn load(cost_ratio: f64) -> WindowLoad {
         WindowLoad {
             cost_ratio,
+            most_cost_ratio: cost_ratio,
             network_cpus: None,
             sample_ns: None,
             may_cost_ratio: 0.003,
