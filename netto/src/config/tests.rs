@@ -61,6 +61,7 @@ fn sample(option: &str) -> &'static str {
         "health" | "score-ata" => "true",
         "score-devices" => "[\"sda\"]",
         "agent-check" => "\"127.0.0.1:1\"",
+        "precision" => "7.5",
         "latency-group" => "\"owner\"",
         "log-file" | "web-config-file" | "proc-root" | "sys-root" => "\"/x\"",
         _ => "77",
@@ -85,7 +86,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 50);
+    assert_eq!(seen, 51);
 }
 
 #[test]

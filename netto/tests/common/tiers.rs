@@ -112,6 +112,7 @@ pub const TABLE: &[Row] = &[
     row("bytecode", "").quick(),
     row("relocation", "").quick(),
     row("relocation", "the_kernel_at_hand_").long("another answer on each host; kernels that are kept are compared in each run"),
+    row("schemas", "").quick(),
     row("coverage", "").quick(),
     row("coverage", "time::").long("prints times, which are a busy host's; coverage has the values"),
     row("coverage", "whole::").long("many minutes: each kind two thousand times; the others have some hundred"),

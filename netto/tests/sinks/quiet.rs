@@ -23,6 +23,8 @@ struct Quiet {
     settled: Option<u32>,
     /// Each byte is an alarm: `b'!'` ends the interval.
     alarms: UnixStream,
+    /// Keeps the other end open.
+    _raises: UnixStream,
     is_alarmed: bool,
 }
 
@@ -92,6 +94,7 @@ fn served_with_alarms(settled: Option<u32>) -> (Arc<Counts>, Daemon, UnixStream)
         counts: counts.clone(),
         settled,
         alarms,
+        _raises: raises.try_clone().expect("a descriptor"),
         is_alarmed: false,
     };
     let daemon = Daemon::serving(prepared, info(), source);
