@@ -18,6 +18,7 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
+use proc_macro2::{TokenStream, TokenTree};
 
 use crate::tree;
 use circles::{Modules, module_of};
@@ -84,10 +85,10 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(rules::check_text(&path, &text));
         examples.extend(example::lines(&path, &text));
         if path.ends_with(".rs") {
-            let found = closures::check(&path, &text);
-            findings.extend(found.map_err(|error| anyhow!("{path} is no Rust: {error}"))?);
-            let matches = branches::check(&path, &text);
-            findings.extend(matches.with_context(|| format!("{path} is no Rust"))?);
+            let code: Result<TokenStream, _> = text.parse();
+            let code = code.map_err(|error| anyhow!("{path} is no Rust: {error}"))?;
+            findings.extend(closures::check(&path, code.clone()));
+            findings.extend(branches::check(&path, code));
         }
         if path.ends_with(".rs") && path.contains("src/") && !is_test(&path) {
             let code = names::parse(&text).with_context(|| format!("{path} is no Rust"))?;
@@ -108,6 +109,11 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         .map(|(path, messages)| (path.as_str(), messages));
     findings.extend(messages::check(&page, texts));
     Ok(findings)
+}
+
+/// Whether a token is this mark.
+fn is_mark(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(found) if found.as_char() == mark)
 }
 
 fn is_test(path: &str) -> bool {

@@ -4,20 +4,17 @@
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::Finding;
+use super::{Finding, is_mark};
 
 /// Every `match` whose arms are exactly `true` and `false`.
-///
-/// # Errors
-/// Where the text is no Rust.
-pub fn check(path: &str, text: &str) -> Result<Vec<Finding>, syn::Error> {
+pub fn check(path: &str, code: TokenStream) -> Vec<Finding> {
     let mut lines = Vec::new();
-    collect(syn::parse_str(text)?, &mut lines);
+    collect(code, &mut lines);
     let message = "a bool is asked by `if`, not by `match`";
     let findings = lines.into_iter();
-    Ok(findings
+    findings
         .map(|line| Finding::new(path, line, message))
-        .collect())
+        .collect()
 }
 
 /// The lines where such arms begin.
@@ -64,16 +61,12 @@ fn patterns(inside: TokenStream) -> Vec<String> {
     patterns
 }
 
-fn is_mark(token: &TokenTree, mark: char) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<usize> {
-        let findings = check("x.rs", text).unwrap();
+        let findings = check("x.rs", text.parse().unwrap());
         findings.iter().map(|finding| finding.line).collect()
     }
 

@@ -1,8 +1,8 @@
-//! What closures call the thing that they take. Pure: a path and a text in, findings out.
+//! What closures call the thing that they take. Pure: a path and tokens in, findings out.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-use super::Finding;
+use super::{Finding, is_mark};
 
 /// Names that say nothing of the thing.
 const NAMELESS: &[&str] = &["own", "it"];
@@ -11,17 +11,14 @@ const BEFORE: &[&str] = &["move", "return", "else", "in", "break"];
 
 /// A parameter of a closure says what it is. Those in macros are found too, which is why this looks
 /// at tokens.
-///
-/// # Errors
-/// Where the text is no Rust.
-pub fn check(path: &str, text: &str) -> Result<Vec<Finding>, proc_macro2::LexError> {
+pub fn check(path: &str, code: TokenStream) -> Vec<Finding> {
     let mut names = Vec::new();
-    collect(text.parse()?, &mut names);
+    collect(code, &mut names);
     let finding = |name: Ident| {
         let message = format!("|{name}|: a closure names the thing that it takes");
         Finding::new(path, name.span().start().line, message)
     };
-    Ok(names.into_iter().map(finding).collect())
+    names.into_iter().map(finding).collect()
 }
 
 fn collect(tokens: TokenStream, names: &mut Vec<Ident>) {
@@ -73,16 +70,12 @@ fn is_bar(token: &TokenTree) -> bool {
     is_mark(token, '|')
 }
 
-fn is_mark(token: &TokenTree, mark: char) -> bool {
-    matches!(token, TokenTree::Punct(found) if found.as_char() == mark)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<usize> {
-        let found = check("x.rs", text).unwrap();
+        let found = check("x.rs", text.parse().unwrap());
         found.iter().map(|finding| finding.line).collect()
     }
 
