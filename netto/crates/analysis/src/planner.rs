@@ -27,8 +27,6 @@ const MARGIN: f64 = 0.1;
 const SOFTIRQS_PART: f64 = 0.18;
 const SAMPLES_PART: f64 = 0.3;
 const COUNTS_PART: f64 = 0.1;
-/// A load begins where timing its softirqs takes this part of the budget: twice what all probes may take.
-const BEGINS_AT: f64 = 1.0;
 /// What timing the softirqs of a load may take before it is noticed, as a part of the budget of a second, and how many
 /// times as many as in the last interval are another load.
 const NOTICED_AFTER: f64 = 0.08;
@@ -100,7 +98,7 @@ pub struct Findings<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct CpuFindings {
     /// Its number.
-    pub cpu: u32,
+    pub number: u32,
     /// Networking, as a share of its time; `None` if unknown.
     pub network_ratio: Option<f64>,
     /// Whether a sample that only looks has found networking, or a thread that spins.
@@ -333,10 +331,11 @@ impl Planner {
         alarms.collect()
     }
 
-    /// Whether softirqs of this rate on a CPU are a load that is to end the interval.
+    /// Whether softirqs of this rate on a CPU are a load that is to end the interval: timing them would take all of
+    /// the budget, of which probes may take half.
     pub fn ends_interval(&self, softirqs_hz: f64, prices: &Prices) -> bool {
         let cost_ratio = softirqs_hz * prices.of_event_ns(Group::Softirqs) / 1e9;
-        cost_ratio > BEGINS_AT * self.max_overhead_ratio
+        cost_ratio > self.max_overhead_ratio
     }
 
     /// Ends an interval.
@@ -371,7 +370,7 @@ impl Planner {
         let timed = attached.intersection(findings.attached);
         let rates = self.choose_rates(findings, timed);
         let mut cpus = findings.cpus.iter();
-        self.is_quiet = cpus.all(|known| self.is_looking(known.cpu as usize));
+        self.is_quiet = cpus.all(|cpu| self.is_looking(cpu.number as usize));
         self.judge_precision(findings, &rates);
         let can_retreat = attached.has(Group::Softirqs) && self.budget.may_detach(Group::Softirqs);
         Orders {
@@ -404,9 +403,9 @@ impl Planner {
         let network_cpus = findings.network_cpus().unwrap_or_default();
         let cpus = findings.cpus.len();
         let of_needed = if network_cpus >= LEAST_NETWORK * cpus as f64 && !rates.is_empty() {
-            let known = findings.cpus.iter().zip(rates);
-            let samples_hz = known.map(|(known, rate)| {
-                known.network_ratio.unwrap_or_default() * (rate.hz + rate.ticks_hz) as f64
+            let sampled = findings.cpus.iter().zip(rates);
+            let samples_hz = sampled.map(|(cpu, rate)| {
+                cpu.network_ratio.unwrap_or_default() * (rate.hz + rate.ticks_hz) as f64
             });
             let needed_hz = self.precision.needed_hz(network_cpus, cpus) * network_cpus;
             samples_hz.sum::<f64>() / needed_hz
@@ -438,14 +437,6 @@ impl Planner {
         }
     }
 
-    /// What a group cost at its dearest lately, on the CPU where it costs most.
-    fn recent_ratio(&self, group: Group) -> f64 {
-        let recent = self.recent_ratios.iter();
-        recent
-            .map(|recent| recent[group.index()])
-            .fold(0.0, f64::max)
-    }
-
     /// What windows may have of their parts, as a ratio: on the CPU where it is least, what daemon, sampler and
     /// probes that are always attached leave.
     fn windows_scale(&self, findings: &Findings<'_>, affordable: GroupSet) -> f64 {
@@ -460,8 +451,8 @@ impl Planner {
         let always = affordable.intersection(findings.attached);
         let network_cpus = findings.network_cpus();
         let cpus = findings.cpus.iter().zip(findings.costs);
-        let left_ratios = cpus.map(|(known, costs)| {
-            let interval = self.cpu_interval(findings, known, network_cpus);
+        let left_ratios = cpus.map(|(cpu, costs)| {
+            let interval = self.cpu_interval(findings, cpu, network_cpus);
             let attached_ns: u64 = always.iter().map(|group| costs[group.index()]).sum();
             let attached_ratio = attached_ns as f64 / findings.interval_ns.max(1) as f64;
             interval.may_cost_ratio - attached_ratio - self.rates.first_ratio(&interval)
@@ -481,24 +472,20 @@ impl Planner {
             interval_ns,
             ..
         } = *findings;
-        let cpus = findings.cpus.iter().map(|known| known.cpu);
+        let cpus = findings.cpus.iter().map(|cpu| cpu.number);
         let is_sampled = |cpu: &u32| findings.has_samples && !self.is_looking(*cpu as usize);
         let sampled_cpus: Vec<u32> = cpus.filter(is_sampled).collect();
         let sample_ns = findings.prices.felt_sample().on(self.busiest_ratio);
         let network_cpus = findings.network_cpus();
         let mut orders = Vec::new();
-        let recent_ratios = self.members.iter();
-        let recent_ratios: Vec<_> = recent_ratios
-            .map(|member| self.recent_ratio(member.group))
-            .collect();
-        for (member, most_cost_ratio) in self.members.iter_mut().zip(recent_ratios) {
+        for member in &mut self.members {
             if !member.has_windows(findings, affordable) {
                 continue;
             }
             let tells_owners = matches!(member.limit, Limit::Budget { .. });
             let load = WindowLoad {
                 cost_ratio: findings.dearest_ratio(member.group),
-                most_cost_ratio,
+                most_cost_ratio: dearest_recent_ratio(&self.recent_ratios, member.group),
                 network_cpus: network_cpus.filter(|_| !tells_owners),
                 sample_ns: (tells_owners && !sampled_cpus.is_empty()).then_some(sample_ns),
                 may_cost_ratio: scale * member.windows_part() * self.max_overhead_ratio,
@@ -529,7 +516,7 @@ impl Planner {
     ) -> Option<WindowOrder> {
         let load = WindowLoad {
             cost_ratio: findings.dearest_ratio(Group::Softirqs),
-            most_cost_ratio: self.recent_ratio(Group::Softirqs),
+            most_cost_ratio: dearest_recent_ratio(&self.recent_ratios, Group::Softirqs),
             network_cpus: None,
             sample_ns: None,
             may_cost_ratio: scale * SOFTIRQS_PART * self.max_overhead_ratio,
@@ -555,10 +542,10 @@ impl Planner {
         let network_cpus = findings.network_cpus();
         let cpus = findings.cpus.iter().enumerate();
         let intervals: Vec<_> = cpus
-            .map(|(column, known)| {
-                let mut interval = self.cpu_interval(findings, known, network_cpus);
+            .map(|(column, cpu)| {
+                let mut interval = self.cpu_interval(findings, cpu, network_cpus);
                 interval.may_cost_ratio -= self.probes_ratio(findings, timed, column);
-                (known.cpu as usize, interval)
+                (cpu.number as usize, interval)
             })
             .collect();
         let softirqs_are_timed = timed.has(Group::Softirqs);
@@ -573,16 +560,16 @@ impl Planner {
     fn cpu_interval(
         &self,
         findings: &Findings<'_>,
-        known: &CpuFindings,
+        cpu: &CpuFindings,
         network_cpus: Option<f64>,
     ) -> CpuInterval {
         let cpus = findings.cpus.len();
         let network_cpus = network_cpus.unwrap_or(cpus as f64);
         CpuInterval {
-            network_ratio: known.network_ratio.unwrap_or(1.0),
-            has_seen_network: known.has_seen_network,
-            busy_ratio: known.busy_ratio,
-            may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - known.daemon_ratio,
+            network_ratio: cpu.network_ratio.unwrap_or(1.0),
+            has_seen_network: cpu.has_seen_network,
+            busy_ratio: cpu.busy_ratio,
+            may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - cpu.daemon_ratio,
             max_overhead_ratio: self.max_overhead_ratio,
             needed_hz: self.precision.needed_hz(network_cpus, cpus),
             sample: findings.prices.felt_sample(),
@@ -640,6 +627,12 @@ impl Planner {
     }
 }
 
+/// What a group cost at its dearest lately, on the CPU where it cost most.
+fn dearest_recent_ratio(recent_ratios: &[[f64; GROUPS]], group: Group) -> f64 {
+    let of_cpus = recent_ratios.iter().map(|ratios| ratios[group.index()]);
+    of_cpus.fold(0.0, f64::max)
+}
+
 impl Member {
     /// Whether it is to have windows.
     fn has_windows(&self, findings: &Findings<'_>, affordable: GroupSet) -> bool {
@@ -675,9 +668,12 @@ impl Findings<'_> {
         let length_ns = self.interval_ns.max(PROJECTED_NS) as f64;
         let (mut cpus, mut costs) = (self.cpus.to_vec(), self.costs.to_vec());
         let softirq_ns = self.prices.of_event_ns(Group::Softirqs);
-        for (known, costs) in cpus.iter_mut().zip(&mut costs) {
+        let shortened = self.interval_ns as f64 / length_ns;
+        for (cpu, costs) in cpus.iter_mut().zip(&mut costs) {
+            // The daemon's work at the end of an interval does not grow with its length.
+            cpu.daemon_ratio *= shortened;
             let mut begun = self.begun.iter();
-            let Some((_, softirqs_hz)) = begun.find(|(cpu, _)| *cpu == known.cpu) else {
+            let Some((_, softirqs_hz)) = begun.find(|(number, _)| *number == cpu.number) else {
                 continue;
             };
             let projected_ns = softirqs_hz * softirq_ns * length_ns / 1e9;
@@ -686,10 +682,10 @@ impl Findings<'_> {
             for cost_ns in costs.iter_mut() {
                 *cost_ns = (*cost_ns as f64 * factor) as u64;
             }
-            let stretched = factor * self.interval_ns as f64 / length_ns;
+            let stretched = factor * shortened;
             let share = |ratio: f64| (stretched * ratio).min(1.0);
-            known.network_ratio = known.network_ratio.map(share);
-            known.busy_ratio = known.busy_ratio.map(share);
+            cpu.network_ratio = cpu.network_ratio.map(share);
+            cpu.busy_ratio = cpu.busy_ratio.map(share);
         }
         (cpus, costs)
     }
@@ -702,15 +698,12 @@ impl Findings<'_> {
 
     /// Networking's time on all CPUs, in CPUs, if known.
     fn network_cpus(&self) -> Option<f64> {
-        self.cpus.iter().map(|known| known.network_ratio).sum()
+        self.cpus.iter().map(|cpu| cpu.network_ratio).sum()
     }
 
     /// The highest share of its time that a CPU spent on networking; 1 if unknown.
     fn busiest_ratio(&self) -> f64 {
-        let ratios = self
-            .cpus
-            .iter()
-            .map(|known| known.network_ratio.unwrap_or(1.0));
+        let ratios = self.cpus.iter().map(|cpu| cpu.network_ratio.unwrap_or(1.0));
         ratios.reduce(f64::max).unwrap_or(1.0)
     }
 }

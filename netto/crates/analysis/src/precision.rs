@@ -1,4 +1,5 @@
-//! How many samples the breakdown of networking into its parts needs. Pure.
+//! How many samples the breakdown of networking into its parts needs, as far as their number decides: what is not
+//! known of how often the scheduler's tick meets a part comes on top, and is in the interval that is shown. Pure.
 
 use netto_estimate::proportion::samples_for;
 

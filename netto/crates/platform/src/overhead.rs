@@ -481,8 +481,9 @@ impl Overhead {
         let columns = || findings.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(findings.interval_ns, paid);
-        let orders = self.plan(findings, &costs, &taken, now_ns, readers);
-        let sampling_hz = self.carry_out(orders, findings, now_ns, readers);
+        let held_back = self.groups.held_back(now_ns);
+        let orders = self.plan(findings, &costs, &taken, now_ns, held_back, readers);
+        let sampling_hz = self.carry_out(orders, findings, held_back, readers);
         self.calibrate(findings, &costs, now_ns);
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
             cpu: cpu as u32,
@@ -669,6 +670,7 @@ impl Overhead {
         costs: &[GroupCosts],
         taken: &Taken,
         now_ns: u64,
+        held_back: GroupSet,
         readers: &Readers,
     ) -> Orders {
         for (group, error) in self.controller.take_failures() {
@@ -680,7 +682,7 @@ impl Overhead {
         let cpus = findings.cpus.iter().enumerate().map(|(column, &cpu)| {
             let seen = self.seen.get_mut(cpu as usize).map(std::mem::take);
             CpuFindings {
-                cpu,
+                number: cpu,
                 network_ratio: findings
                     .network_ns
                     .map(|row| row[column] as f64 / interval_ns),
@@ -697,7 +699,7 @@ impl Overhead {
             costs,
             prices: &self.prices,
             attached: self.controller.attached().minus(self.displaced),
-            held_back: self.groups.held_back(now_ns),
+            held_back,
             has_samples: readers.samplers.is_some(),
             begun: &begun_loads(readers),
         })
@@ -708,7 +710,7 @@ impl Overhead {
         &mut self,
         orders: Orders,
         findings: &IntervalFindings<'_>,
-        now_ns: u64,
+        held_back: GroupSet,
         readers: &mut Readers,
     ) -> Option<Vec<u64>> {
         self.are_samples_too_few = orders.are_samples_too_few;
@@ -736,7 +738,6 @@ impl Overhead {
             self.controller
                 .attach_for_a_window(order.group, after, length, sampling);
         }
-        let held_back = self.groups.held_back(now_ns);
         let absent = self.displaced.union(held_back).union(self.absent);
         for member in self.groups.iter_mut() {
             let is_detached = match member.declared.limit {

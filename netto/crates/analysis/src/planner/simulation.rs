@@ -176,7 +176,7 @@ impl<L: Fn(usize, u64) -> Load> Host<L> {
         let known = network_ns.iter().enumerate().map(|(cpu, ns)| {
             let ratio = ns / length_ns as f64;
             CpuFindings {
-                cpu: cpu as u32,
+                number: cpu as u32,
                 network_ratio: Some(ratio),
                 has_seen_network: false,
                 busy_ratio: Some(ratio),

@@ -41,7 +41,7 @@ impl Plans {
             now_ns: self.now_ns,
             interval_ns: SECOND,
             cpus: &[CpuFindings {
-                cpu: 0,
+                number: 0,
                 network_ratio: Some(0.5),
                 has_seen_network: false,
                 busy_ratio: Some(0.5),
@@ -156,11 +156,11 @@ fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
     costs[Group::Softirqs.index()] = 3_000 * 300;
     costs[MEMBER.index()] = 1_000_000;
     let cpu = |number| CpuFindings {
-        cpu: number,
+        number,
         network_ratio: Some(0.01),
         has_seen_network: false,
         busy_ratio: Some(0.02),
-        daemon_ratio: 0.0,
+        daemon_ratio: 0.004,
     };
     let findings = Findings {
         now_ns: 0,
@@ -178,6 +178,13 @@ fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
     assert_eq!(projected[0], costs, "another CPU");
     assert_eq!(projected[1][Group::Softirqs.index()], 300_000 * 300);
     assert_eq!(projected[1][MEMBER.index()], 100_000_000);
-    let network = cpus.iter().map(|known| known.network_ratio);
+    let network = cpus.iter().map(|cpu| cpu.network_ratio);
     assert_eq!(network.collect::<Vec<_>>(), [Some(0.01), Some(1.0)]);
+    // What the daemon took of a tenth of a second is a fifth as much of the half that stands for it.
+    let (cpus, _) = Findings {
+        interval_ns: SECOND / 10,
+        ..findings
+    }
+    .as_if_begun();
+    assert_eq!(cpus[0].daemon_ratio, 0.004 / 5.0);
 }
