@@ -163,6 +163,9 @@ pub const TABLE: &[Row] = &[
     root("sends::").statistics(SPLIT),
     root("hidden::").statistics(SPLIT),
     root("agreement::").statistics(KNOWN_COST),
+    root("agreement::the_defaults_").statistics(
+        "four minutes of three loads beside perf; accuracy mixes stacks in known shares",
+    ),
     root("burners::a_").statistics(KNOWN_COST),
     root("burners::an_").statistics(KNOWN_COST),
     root("burners::unix_").statistics(KNOWN_COST),

@@ -60,7 +60,7 @@ macro_rules! suites {
 
 suites! {
     lab_itself, running, log_disk, paths, filters, sends, flame, clients, sums, agreement,
-    sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
+    agreement_perf, sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
     latency_arrivals, latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
     owners, truth, allocations, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
