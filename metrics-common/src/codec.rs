@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 /// it. The minor part grows when messages, sections or fields are added: a reader skips unknown
 /// ones and treats missing ones as absent. The major part grows when an older reader would misread
 /// a message; a reader refuses a newer major version.
-pub const FORMAT_VERSION: (u16, u16) = (1, 3);
+pub const FORMAT_VERSION: (u16, u16) = (1, 4);
 
 /// A message from the daemon on `/ws`, one per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
     About, Attachment, Caused, Causes, Estimated, GroupKind, GroupLatency, Interruption,
-    MissingPoint, OwnerBasis, Packets, PointLatency, Program, Programs, SampledFigure, Samples,
-    SlowSoftirq, Slowest, Variance,
+    MissingPoint, OwnerBasis, Packets, PointLatency, Price, Program, Programs, SamplePrice,
+    SampledFigure, Samples, SlowSoftirq, Slowest, Variance,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -184,6 +184,11 @@ prop_compose! {
                     taken_ns: rows(0).into_iter().take(OwnPart::ALL.len()).collect(),
                     sampling_hz: power.map(|_| row(6)),
                     costliest: power.map(|ratio| CostliestCpu { cpu: 3, ratio }),
+                    sample_price: power.map(|ratio| SamplePrice {
+                        perf: Price { ns: ratio, half_width_ns: 1.0 },
+                        tick: (ratio > 1.0).then_some(Price { ns: 3.0, half_width_ns: ratio }),
+                        trials: seed,
+                    }),
                     instruments: vec![InstrumentCost { name: "cost".into(), analysis_ns: seed }; cpus],
                 }),
                 ..Sections::default()

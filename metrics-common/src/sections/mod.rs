@@ -42,7 +42,7 @@ pub use intruders::{
 pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use netto_estimate::Correction;
-pub use own::{CostliestCpu, InstrumentCost, OwnPart};
+pub use own::{CostliestCpu, InstrumentCost, OwnPart, Price, SamplePrice};
 pub use owners::{
     Account, AccountIntervals, Bounds, Caused, Interruption, Intervals, MOST_FLOWS_OF_OWNER,
     MOST_OWNERS, Owner, OwnerBasis, OwnerFlow, OwnerKind, SampledFigure, Samples, event_of,

@@ -62,6 +62,42 @@ pub struct InstrumentCost {
 /// Most instruments of a sum: a damaged log could name any number.
 const MOST_INSTRUMENTS: usize = 64;
 
+/// What a sample costs a CPU that does nothing but networking: its own time, and what the load loses by it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SamplePrice {
+    /// A sample by perf's clock.
+    pub perf: Price,
+    /// A sample by the scheduler's tick; absent where it takes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Price>,
+    /// Trials under this load that the price rests on; 0: it is what other hosts were found to lose.
+    pub trials: u64,
+}
+
+/// A price and how well it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Price {
+    /// Expected, nanoseconds.
+    pub ns: f64,
+    /// Half the length of its 95 % interval, nanoseconds.
+    pub half_width_ns: f64,
+}
+
+impl SamplePrice {
+    /// To whole nanoseconds.
+    fn round(&mut self) {
+        for price in [Some(&mut self.perf), self.tick.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            price.ns = price.ns.round();
+            price.half_width_ns = price.half_width_ns.round();
+        }
+    }
+}
+
 /// netto's own cost in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OwnCost {
@@ -83,6 +119,8 @@ pub struct OwnCost {
     /// The CPU with the highest cost over the last ten seconds, and its share of that time;
     /// `None` until known.
     pub costliest: Option<CostliestCpu>,
+    /// What a sample costs; `None` if nothing is sampled, or not known.
+    pub sample_price: Option<SamplePrice>,
     /// The analysis, by instrument.
     pub instruments: Vec<InstrumentCost>,
 }
@@ -135,6 +173,9 @@ pub struct OwnCostWire {
     sampling_hz: Option<Packed>,
     costliest: Option<CostliestCpu>,
     instruments: Vec<InstrumentCost>,
+    /// Absent in logs of older versions.
+    #[serde(default)]
+    sample_price: Option<SamplePrice>,
 }
 
 impl Section for OwnCost {
@@ -152,6 +193,7 @@ impl Section for OwnCost {
             sampling_hz: self.sampling_hz.as_ref().map(one),
             costliest: self.costliest,
             instruments: self.instruments.clone(),
+            sample_price: self.sample_price,
         }
     }
 
@@ -170,6 +212,7 @@ impl Section for OwnCost {
             taken_ns: unpack(wire.taken_ns).transpose()?.unwrap_or_default(),
             sampling_hz,
             costliest: wire.costliest,
+            sample_price: wire.sample_price,
             instruments: wire.instruments,
         })
     }
@@ -178,6 +221,9 @@ impl Section for OwnCost {
         carry.round_rows("taken", &mut self.taken_ns, 5 * TIME_UNIT_NS);
         if let Some(costliest) = &mut self.costliest {
             costliest.ratio = seven_digits(costliest.ratio);
+        }
+        if let Some(price) = &mut self.sample_price {
+            price.round();
         }
     }
 
@@ -195,6 +241,7 @@ impl Section for OwnCost {
             taken_ns,
             sampling_hz,
             costliest,
+            sample_price,
             instruments,
         } = self;
         *user_ns = user_ns.saturating_add(later.user_ns);
@@ -207,6 +254,7 @@ impl Section for OwnCost {
             .as_ref()
             .map(|later| columns.placed(later));
         *costliest = later.costliest;
+        *sample_price = later.sample_price;
         for more in &later.instruments {
             let has_room = instruments.len() < MOST_INSTRUMENTS;
             match instruments
@@ -262,11 +310,20 @@ mod tests {
         let mut later = of(vec![Some(vec![10, 20])], Some(vec![250, 0]));
         later.instruments = vec![cost_of("power", 2), cost_of("cost", 3)];
         later.costliest = Some(CostliestCpu { cpu: 7, ratio: 0.5 });
+        later.sample_price = Some(SamplePrice {
+            perf: Price {
+                ns: 480_000.0,
+                half_width_ns: 900_000.0,
+            },
+            tick: None,
+            trials: 0,
+        });
         let columns = Columns::join(&mut vec![0, 1], &[1, 7]);
         sum.add(&later, &columns);
         assert_eq!(sum.taken_ns, [Some(vec![5, 16, 20])]);
         assert_eq!(sum.sampling_hz, Some(vec![0, 250, 0]));
         assert_eq!(sum.costliest, later.costliest);
+        assert_eq!(sum.sample_price, later.sample_price);
         assert_eq!(sum.instruments, [cost_of("cost", 4), cost_of("power", 2)]);
         let host = sum.sum();
         assert_eq!(host.taken_ns, [Some(vec![41])]);

@@ -9,6 +9,7 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use metrics_common::Folded;
+use metrics_common::sections::{Price, SamplePrice};
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
     Modes, OwnCost, OwnPart, Power, Sections, Snapshot, ZonePower, fixture,
@@ -131,6 +132,17 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 costliest: Some(CostliestCpu {
                     cpu: 0,
                     ratio: 0.005,
+                }),
+                sample_price: Some(SamplePrice {
+                    perf: Price {
+                        ns: 480_000.0,
+                        half_width_ns: 120_000.0,
+                    },
+                    tick: Some(Price {
+                        ns: 35_000.0,
+                        half_width_ns: 9_000.0,
+                    }),
+                    trials: 40,
                 }),
                 instruments: vec![InstrumentCost {
                     name: "cost".to_owned(),

@@ -19,6 +19,7 @@ pub mod pace;
 pub mod plan;
 pub mod planner;
 pub mod precision;
+mod price_trials;
 pub mod prices;
 pub mod proc_stat;
 pub mod profile;

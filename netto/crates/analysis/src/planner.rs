@@ -6,9 +6,10 @@
 //! 4. windows, in which the others are attached: their parts, or what the first three leave of these;
 //! 5. the sampler, with all that is left.
 //!
-//! Findings of an interval go in, orders for the next come out. Pure.
+//! What a sample costs is assumed first, and then measured by trials ([`PriceTrials`]). Findings of an interval go in, orders for the next come out. Pure.
 
 use metrics_common::Source;
+use metrics_common::sections::{Price, SamplePrice};
 use netto_estimate::random::SplitMix64;
 
 use crate::alternation::Alternation;
@@ -16,7 +17,8 @@ use crate::analyzer_cost::AnalyzerCost;
 use crate::budget::{Budget, GroupCosts};
 use crate::groups::{GROUPS, Group, GroupSet};
 use crate::precision::Precision;
-use crate::prices::{InterruptPrice, Prices};
+use crate::price_trials::{PriceTrials, TrialInterval};
+use crate::prices::{FeltPrice, InterruptPrice, Prices};
 use crate::rates::{CpuInterval, FEWEST_HZ, Rate, Rates};
 use crate::sampling_windows::{SamplingWindow, SamplingWindows, WindowLoad};
 
@@ -90,6 +92,8 @@ pub struct Findings<'a> {
     pub held_back: GroupSet,
     /// Whether stacks are sampled.
     pub has_samples: bool,
+    /// Packets that all CPUs have received, if known.
+    pub packets: Option<u64>,
     /// Softirqs per second of CPUs on which a load has begun, by number: the interval is mostly older.
     pub begun: &'a [(u32, f64)],
 }
@@ -147,6 +151,9 @@ pub struct Planner {
     precision: Precision,
     budget: Budget,
     rates: Rates,
+    /// Rates in the interval under way, by column.
+    running: Vec<Rate>,
+    trials: PriceTrials,
     analyzer_cost: AnalyzerCost,
     /// Whether softirqs can be timed, and their windows while they are not always.
     has_softirqs: bool,
@@ -189,6 +196,8 @@ impl Planner {
             precision,
             budget: Budget::new(max_overhead_ratio, clock.planned, clock.choosable),
             rates,
+            running: Vec::new(),
+            trials: PriceTrials::new(!seed),
             analyzer_cost,
             has_softirqs: clock.planned.has(Group::Softirqs),
             softirqs: SamplingWindows::default(),
@@ -238,7 +247,8 @@ impl Planner {
         changes: u32,
         timer_ns: Option<u64>,
     ) {
-        let interrupt = InterruptPrice::of(timer_ns, self.busiest_ratio);
+        let timer = self.trials.corrected(FeltPrice::of_timer(timer_ns));
+        let interrupt = InterruptPrice::of(timer, self.busiest_ratio);
         if let Some(windows) = self.windows_mut(group) {
             windows.learn(thread_ns, changes, interrupt);
         }
@@ -290,7 +300,8 @@ impl Planner {
             let member = self.member(group);
             member.is_some_and(|member| matches!(member.limit, Limit::Windows { .. }))
         };
-        let dearest_ratio = running.hz as f64 * prices.felt_sample().on(1.0) / 1e9;
+        let sample_ns = self.trials.corrected(prices.felt_sample()).on(1.0);
+        let dearest_ratio = running.hz as f64 * sample_ns / 1e9;
         let are_few = running.hz <= FEWEST_HZ || dearest_ratio <= self.max_overhead_ratio;
         let most = self.most_periods(is_read, running);
         (most > 1 && are_few && timed.iter().all(has_own_limit)).then_some(most)
@@ -353,6 +364,7 @@ impl Planner {
     }
 
     fn plan_as_found(&mut self, findings: &Findings<'_>) -> Orders {
+        self.end_trial_interval(findings);
         let before = self.budget.attached();
         let affordable = self.budget.decide(findings.interval_ns, findings.costs);
         self.busiest_ratio = findings.busiest_ratio();
@@ -372,6 +384,11 @@ impl Planner {
         let mut cpus = findings.cpus.iter();
         self.is_quiet = cpus.all(|cpu| self.is_looking(cpu.number as usize));
         self.judge_precision(findings, &rates);
+        let rates: Vec<_> = rates
+            .into_iter()
+            .map(|rate| self.trials.rate(rate))
+            .collect();
+        self.running.clone_from(&rates);
         let can_retreat = attached.has(Group::Softirqs) && self.budget.may_detach(Group::Softirqs);
         Orders {
             alarms: can_retreat.then(|| self.alarms(findings)),
@@ -382,6 +399,42 @@ impl Planner {
             rates,
             are_samples_too_few: self.are_samples_too_few,
         }
+    }
+
+    /// What a sample costs by now on a CPU that does nothing but networking.
+    pub fn sample_price(&self, prices: &Prices) -> SamplePrice {
+        let of = |assumed: FeltPrice| Price {
+            ns: self.trials.corrected(assumed).on(1.0),
+            half_width_ns: self.trials.factor().half_width * assumed.on(1.0),
+        };
+        SamplePrice {
+            perf: of(prices.felt_sample()),
+            tick: self.rates.has_ticks().then(|| of(prices.felt_tick())),
+            trials: self.trials.number() as u64,
+        }
+    }
+
+    /// Tells the trials how the load went beside the samples that were taken. Without a limit there is nothing to
+    /// decide, and with a load that has begun, nothing to compare.
+    fn end_trial_interval(&mut self, findings: &Findings<'_>) {
+        let sampled = findings.cpus.iter().zip(&self.running);
+        let (sample, tick) = (findings.prices.felt_sample(), findings.prices.felt_tick());
+        let assumed_ns = sampled.map(|(cpu, rate)| {
+            let network_ratio = cpu.network_ratio.unwrap_or(1.0);
+            // A tick comes only while the CPU is busy.
+            let ticks_hz = cpu.busy_ratio.unwrap_or(1.0) * rate.ticks_hz as f64;
+            rate.hz as f64 * sample.on(network_ratio) + ticks_hz * tick.on(network_ratio)
+        });
+        let interval = TrialInterval {
+            interval_ns: findings.interval_ns,
+            packets: findings.packets,
+            network_cpus: findings.network_cpus().unwrap_or_default(),
+            busy_cpus: findings.cpus.iter().map(|cpu| cpu.busy_ratio).sum(),
+            assumed_cpus: assumed_ns.sum::<f64>() / 1e9,
+        };
+        let has_limit = self.max_overhead_ratio < 1.0 && findings.has_samples;
+        let is_steady = has_limit && findings.begun.is_empty();
+        self.trials.end_interval(&interval, is_steady);
     }
 
     fn choose_windows(
@@ -475,7 +528,8 @@ impl Planner {
         let cpus = findings.cpus.iter().map(|cpu| cpu.number);
         let is_sampled = |cpu: &u32| findings.has_samples && !self.is_looking(*cpu as usize);
         let sampled_cpus: Vec<u32> = cpus.filter(is_sampled).collect();
-        let sample_ns = findings.prices.felt_sample().on(self.busiest_ratio);
+        let sample = self.trials.corrected(findings.prices.felt_sample());
+        let sample_ns = sample.on(self.busiest_ratio);
         let network_cpus = findings.network_cpus();
         let mut orders = Vec::new();
         for member in &mut self.members {
@@ -572,8 +626,8 @@ impl Planner {
             may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - cpu.daemon_ratio,
             max_overhead_ratio: self.max_overhead_ratio,
             needed_hz: self.precision.needed_hz(network_cpus, cpus),
-            sample: findings.prices.felt_sample(),
-            tick: findings.prices.felt_tick(),
+            sample: self.trials.corrected(findings.prices.felt_sample()),
+            tick: self.trials.corrected(findings.prices.felt_tick()),
             periods: self.fewest_periods(),
         }
     }

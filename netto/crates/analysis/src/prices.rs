@@ -12,7 +12,7 @@ const TIMER_NS: f64 = 2_000.0;
 /// packet, so a fast stream breaks off: its receiver finds no packet, falls asleep, and has to be
 /// woken.
 const EXIT_NS: f64 = 5_000.0;
-/// What the stream loses by it, in multiples of its own time: 50 interrupts a second of 14 µs made bulk
+/// What the stream loses by it, in multiples of its own time, until trials tell what this load loses: 50 interrupts a second of 14 µs made bulk
 /// TCP at 50 Gbit/s halt 1.33 times as often, and as it loses 5.7 % where it halts 1.73 times as often, some
 /// 2.5 % (`cargo xtask bench --only doses`, 2026-11-27).
 const STALLS: f64 = 35.0;
@@ -81,7 +81,8 @@ impl Prices {
         self.sample_ns + self.timer_ns
     }
 
-    /// What a sample costs the host, including what its interrupt causes: the budget is of this.
+    /// What a sample is assumed to cost the host, including what its interrupt causes. The budget is of this, once
+    /// trials have corrected it.
     pub fn felt_sample(&self) -> FeltPrice {
         let felt = FeltPrice::of_interrupt(self.timer_ns);
         FeltPrice {
@@ -136,7 +137,11 @@ pub struct FeltPrice {
 }
 
 impl FeltPrice {
-    /// Of an interrupt of a timer that takes this long itself.
+    /// Of an interrupt of perf's clock, by what it takes itself, if that is known.
+    pub fn of_timer(timer_ns: Option<u64>) -> FeltPrice {
+        FeltPrice::of_interrupt(timer_ns.map_or(TIMER_NS, |ns| ns as f64))
+    }
+
     fn of_interrupt(timer_ns: f64) -> FeltPrice {
         FeltPrice {
             own_ns: timer_ns,
@@ -164,14 +169,13 @@ pub struct InterruptPrice {
 }
 
 impl InterruptPrice {
-    /// By what an interrupt of perf's clock takes, if that is known, where the busiest CPU spends this share
-    /// of its time on networking.
-    pub fn of(timer_ns: Option<u64>, network_ratio: f64) -> InterruptPrice {
-        let timer_ns = timer_ns.map_or(TIMER_NS, |ns| ns as f64);
-        let stall_ns = FeltPrice::of_interrupt(timer_ns).stall_ns * network_ratio.clamp(0.0, 1.0);
+    /// By what an interrupt of perf's clock costs, where the busiest CPU spends this share of its time on
+    /// networking.
+    pub fn of(timer: FeltPrice, network_ratio: f64) -> InterruptPrice {
+        let stall_ns = timer.stall_ns * network_ratio.clamp(0.0, 1.0);
         InterruptPrice {
-            ns: OF_TIMER * timer_ns,
-            felt_ns: OF_TIMER * timer_ns.max(IN_A_ROW * stall_ns),
+            ns: OF_TIMER * timer.own_ns,
+            felt_ns: OF_TIMER * timer.own_ns.max(IN_A_ROW * stall_ns),
         }
     }
 }

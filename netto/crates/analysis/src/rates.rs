@@ -102,6 +102,11 @@ impl Rates {
         }
     }
 
+    /// Whether ticks take samples.
+    pub fn has_ticks(&self) -> bool {
+        self.ticks_hz > 0
+    }
+
     /// The current rate of a CPU.
     pub fn of(&self, cpu: usize) -> Rate {
         let known = self.cpus.get(cpu);

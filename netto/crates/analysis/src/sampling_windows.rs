@@ -256,6 +256,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::prices::FeltPrice;
 
     const MS: u64 = 1_000_000;
 
@@ -392,7 +393,7 @@ mod tests {
         ];
         for (network_ratio, may_cost_ratio, opened) in looks {
             let mut windows = SamplingWindows::default();
-            let interrupt = InterruptPrice::of(Some(17_000), network_ratio);
+            let interrupt = InterruptPrice::of(FeltPrice::of_timer(Some(17_000)), network_ratio);
             windows.learn(200_000, 10, interrupt);
             let load = WindowLoad {
                 may_cost_ratio,

@@ -8,7 +8,7 @@
 //! * [`clusters`]: shares of what is sampled in clusters. [`difference`]: that of two series.
 //! * [`windowed_counts`], [`mean_length`]: what is measured in windows only.
 //! * [`bias`]: the factor by which samples are wrong. [`two_clocks`]: samples of one that is in step with the
-//!   work, corrected by few of another.
+//!   work, corrected by few of another. [`slope`]: how much one quantity grows with another, beside a guess.
 //!
 //! How often intervals have the truth is tried in `tests/coverage`.
 
@@ -23,6 +23,7 @@ pub mod proportion;
 pub mod quantile;
 pub mod random;
 pub mod shares;
+pub mod slope;
 pub mod two_clocks;
 pub mod windowed_counts;
 

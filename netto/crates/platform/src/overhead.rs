@@ -56,6 +56,8 @@ pub struct IntervalFindings<'a> {
     pub sources_ns: Vec<(Source, &'a [u64])>,
     /// Busy share of each CPU's time.
     pub busy_ratio: Option<&'a [f64]>,
+    /// Packets that all CPUs have received.
+    pub packets: Option<u64>,
 }
 
 impl IntervalFindings<'_> {
@@ -489,7 +491,9 @@ impl Overhead {
             cpu: cpu as u32,
             ratio,
         });
+        let sample_price = sampling_hz.as_ref();
         Taken {
+            sample_price: sample_price.map(|_| self.planner.sample_price(&self.prices)),
             sampling_hz,
             costliest,
             ..taken
@@ -660,6 +664,7 @@ impl Overhead {
             daemon: daemon.collect(),
             process: (spent.user_ns, spent.system_ns),
             sampling_hz: None,
+            sample_price: None,
             costliest: None,
         }
     }
@@ -701,6 +706,7 @@ impl Overhead {
             attached: self.controller.attached().minus(self.displaced),
             held_back,
             has_samples: readers.samplers.is_some(),
+            packets: findings.packets,
             begun: &begun_loads(readers),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::sections::{OwnCost, OwnPart};
+use metrics_common::sections::{OwnCost, OwnPart, Price, SamplePrice};
 use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format::{self, escape_html};
@@ -107,7 +107,31 @@ pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
     if let Some(text) = sampled(info, own_cost) {
         let _ = write!(html, "<p>{}</p>", escape_html(&text));
     }
+    if let Some(price) = own_cost.sample_price {
+        let _ = write!(html, "<p>{}</p>", escape_html(&priced(&price)));
+    }
     html
+}
+
+/// What a sample costs, and on what that rests.
+fn priced(price: &SamplePrice) -> String {
+    let of = |price: &Price| {
+        let [ns, half_width_ns] =
+            [price.ns, price.half_width_ns].map(|ns| format::count((ns / 1e3) as u64));
+        format!("{ns}\u{202f}±\u{202f}{half_width_ns}\u{202f}µs")
+    };
+    let tick = price.tick.as_ref();
+    let tick = tick.map(|tick| format!(", one by the tick {}", of(tick)));
+    let rests_on = match price.trials {
+        0 => "what other hosts were found to lose".to_owned(),
+        1 => "1 trial under this load".to_owned(),
+        trials => format!("{} trials under this load", format::count(trials)),
+    };
+    format!(
+        "A sample by perf's clock costs a CPU full of networking {}{}: by {rests_on}.",
+        of(&price.perf),
+        tick.unwrap_or_default(),
+    )
 }
 
 /// The current method of the part's events; empty if it does not apply.
@@ -224,6 +248,33 @@ mod tests {
         ] {
             assert!(html.contains(text), "{text} in {html}");
         }
+    }
+
+    #[test]
+    fn what_a_sample_costs_stands_with_its_interval_and_what_it_rests_on() {
+        let mut snapshot = measured();
+        let price = |trials| SamplePrice {
+            perf: Price {
+                ns: 482_400.0,
+                half_width_ns: 120_000.0,
+            },
+            tick: Some(Price {
+                ns: 35_000.0,
+                half_width_ns: 9_000.0,
+            }),
+            trials,
+        };
+        let mut shown = |trials| {
+            let own_cost = snapshot.sections.own.as_mut().unwrap();
+            own_cost.sample_price = Some(price(trials));
+            parts_html(&fixture::info(), &snapshot)
+        };
+        let prices =
+            "482\u{202f}±\u{202f}120\u{202f}µs, one by the tick 35\u{202f}±\u{202f}9\u{202f}µs";
+        let html = shown(40);
+        assert!(html.contains(prices), "{html}");
+        assert!(html.contains("by 40 trials under this load."), "{html}");
+        assert!(shown(0).contains("by what other hosts were found to lose."));
     }
 
     #[test]

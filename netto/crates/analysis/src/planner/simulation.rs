@@ -194,6 +194,7 @@ impl<L: Fn(usize, u64) -> Load> Host<L> {
             attached,
             held_back: GroupSet::NONE,
             has_samples: true,
+            packets: None,
             begun: &begun,
         });
         now_ns

@@ -52,6 +52,7 @@ impl Plans {
             attached: GroupSet::NONE.with(MEMBER),
             held_back: self.held_back,
             has_samples: true,
+            packets: None,
             begun: &[],
         })
     }
@@ -171,6 +172,7 @@ fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
         attached: GroupSet::NONE,
         held_back: GroupSet::NONE,
         has_samples: true,
+        packets: None,
         begun: &[(1, 150_000.0)],
     };
     // 3,000 softirqs were of its beginning: in two seconds there would have been a hundred times as many.
@@ -187,4 +189,69 @@ fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
     }
     .as_if_begun();
     assert_eq!(cpus[0].daemon_ratio, 0.004 / 5.0);
+}
+
+/// A CPU full of networking, on which a stack is assumed to cost 0.5 ms, and its load, of which samples break off this
+/// part of what is assumed.
+fn rates_after_trials(charged: f64) -> (SamplePrice, Rate) {
+    let prices = Prices {
+        timer_ns: 14_000.0,
+        ..Prices::default()
+    };
+    let assumed = prices.felt_sample().on(1.0);
+    let clock = ClockGroups {
+        planned: GroupSet::NONE,
+        choosable: GroupSet::NONE,
+    };
+    let analyzer = AnalyzerCost::new(Duration::from_millis(500), 4);
+    let rates = Rates::new(1_000, 0);
+    let mut planner = Planner::new(0.1, Precision::default(), clock, rates, analyzer, 1);
+    let mut random = SplitMix64(5);
+    let mut rate = Rate {
+        hz: 1_000,
+        ticks_hz: 0,
+        is_look: false,
+    };
+    for interval in 1..=7_200 {
+        let lost = charged * rate.hz as f64 * assumed / 1e9;
+        let scatter = 1.0 + 0.01 * (random.ratio() - 0.5);
+        let orders = planner.plan(&Findings {
+            now_ns: interval * SECOND / 2,
+            interval_ns: SECOND / 2,
+            cpus: &[CpuFindings {
+                number: 0,
+                network_ratio: Some(1.0),
+                has_seen_network: false,
+                busy_ratio: Some(1.0),
+                daemon_ratio: 0.0,
+            }],
+            costs: &[[0; GROUPS]],
+            prices: &prices,
+            attached: GroupSet::NONE,
+            held_back: GroupSet::NONE,
+            has_samples: true,
+            packets: Some((100_000.0 * (1.0 - lost) * scatter) as u64),
+            begun: &[],
+        });
+        rate = orders.rates[0];
+    }
+    (planner.sample_price(&prices), planner.rates.of(0))
+}
+
+#[test]
+fn a_stream_that_samples_do_not_break_off_is_not_charged_for_and_is_sampled_as_asked() {
+    let (price, rate) = rates_after_trials(0.0);
+    assert!(price.trials > 40, "{price:?}");
+    assert!(price.perf.ns < 50_000.0, "{price:?}");
+    assert_eq!(rate.hz, 1_000, "{price:?}");
+}
+
+#[test]
+fn a_stream_that_samples_break_off_as_assumed_is_sampled_as_the_budget_allows() {
+    let (price, rate) = rates_after_trials(1.0);
+    let assumed_ns = 508_000.0;
+    let error_ns = (price.perf.ns - assumed_ns).abs();
+    assert!(error_ns < price.perf.half_width_ns, "{price:?}");
+    assert!(price.perf.half_width_ns < 0.2 * assumed_ns, "{price:?}");
+    assert!((140..220).contains(&rate.hz), "{rate:?}, {price:?}");
 }

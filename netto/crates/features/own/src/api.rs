@@ -1,5 +1,6 @@
 //! netto's own cost as JSON.
 
+use metrics_common::sections::SamplePrice;
 use metrics_common::{CostliestCpu, Info, InstrumentCost, OwnCost, OwnPart, Snapshot};
 use netto_questions::api::{Api, Measured, Object};
 use serde::Serialize;
@@ -66,6 +67,9 @@ struct OwnView<'a> {
     /// sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     sampling_hz: Option<&'a [u64]>,
+    /// What a sample costs a CPU that does nothing but networking; absent if not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample_price: Option<SamplePrice>,
     /// The analysis by instrument.
     instruments: &'a [InstrumentCost],
 }
@@ -87,6 +91,7 @@ impl<'a> OwnView<'a> {
             max_overhead_ratio: info.max_overhead_ratio,
             parts: Parts(own_cost),
             sampling_hz: own_cost.sampling_hz.as_deref(),
+            sample_price: own_cost.sample_price,
             instruments: &own_cost.instruments,
         }
     }
@@ -138,6 +143,7 @@ mod tests {
     use metrics_common::fixture::{measured, without_xdp as info};
 
     use super::*;
+    use metrics_common::sections::Price;
 
     fn shown(snapshot: &Snapshot) -> serde_json::Value {
         let mut object = Object::default();
@@ -158,7 +164,19 @@ mod tests {
             cpu: 0,
             ratio: 0.006,
         });
+        own_cost.sample_price = Some(SamplePrice {
+            perf: Price {
+                ns: 500_000.0,
+                half_width_ns: 980_000.0,
+            },
+            tick: None,
+            trials: 0,
+        });
         let answer = shown(&snapshot);
+        let price = serde_json::json!({
+            "perf": {"ns": 500_000.0, "half_width_ns": 980_000.0}, "trials": 0
+        });
+        assert_eq!(answer["sample_price"], price);
         assert_eq!(answer["taken_ns"], 5_000_000);
         assert_eq!(answer["share_ratio"], 0.005);
         assert_eq!(answer["costliest"]["cpu"], 0);
@@ -177,7 +195,13 @@ mod tests {
     fn what_netto_costs_is_absent_where_it_is_not_known() {
         let answer = shown(&measured(1));
         assert_eq!(answer["user_ns"], 1_000_000);
-        for absent in ["taken_ns", "share_ratio", "costliest", "sampling_hz"] {
+        for absent in [
+            "taken_ns",
+            "share_ratio",
+            "costliest",
+            "sampling_hz",
+            "sample_price",
+        ] {
             assert_eq!(answer.get(absent), None, "{absent}");
         }
     }

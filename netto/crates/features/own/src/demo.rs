@@ -1,6 +1,7 @@
 //! netto's assumed cost on the made-up host: probes by number of events, stacks by number of
 //! samples, and a process on one CPU.
 
+use metrics_common::sections::{Price, SamplePrice};
 use metrics_common::{COMPONENTS, CostliestCpu, InstrumentCost, Kind, OwnCost, OwnPart, Source};
 use netto_feature::demo::{Generator, Work};
 
@@ -81,6 +82,14 @@ impl Overhead {
             taken_ns,
             sampling_hz: Some(sampling_hz),
             costliest: None,
+            sample_price: Some(SamplePrice {
+                perf: Price {
+                    ns: STACK_NS as f64,
+                    half_width_ns: 700.0,
+                },
+                tick: None,
+                trials: 120,
+            }),
             instruments: shares
                 .map(|(name, percent)| InstrumentCost {
                     name: name.to_owned(),

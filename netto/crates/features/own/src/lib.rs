@@ -2,7 +2,7 @@
 //! interval's whole analysis.
 
 use metrics_common::component::{COMPONENTS, Kind, index_of};
-use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
+use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, SoftnetCount, Source};
 
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -53,6 +53,10 @@ impl Instrument for OwnInstrument {
             network_ns: cost.and_then(|cost| cost.cpu_ns(index_of("network")?)),
             sources_ns: cost.map(sources_ns).unwrap_or_default(),
             busy_ratio: busy_ratio.as_deref(),
+            packets: sections
+                .traffic
+                .as_ref()
+                .and_then(|traffic| traffic.softnet_total(SoftnetCount::Packets)),
         };
         let taken = tick.platform.keep_to_budget(&findings, tick.now_ns);
         sections.own = Some(OwnCost {
@@ -62,6 +66,7 @@ impl Instrument for OwnInstrument {
             analysis_ns: system::monotonic_ns().saturating_sub(tick.now_ns),
             sampling_hz: taken.sampling_hz.clone(),
             costliest: taken.costliest,
+            sample_price: taken.sample_price,
             taken_ns: rows(&taken),
             instruments: std::mem::take(&mut tick.analysis),
         });

@@ -1,11 +1,21 @@
 //! The metrics of netto's own cost.
 
+use metrics_common::sections::Price;
 use metrics_common::{OwnCost, OwnPart};
 use netto_metrics::catalogue::{Catalogue, Inputs, Otlp, Value};
 use netto_metrics::metrics;
 
 fn own<'a>(inputs: &Inputs<'a>) -> Option<&'a OwnCost> {
     inputs.sum().sections.own.as_ref()
+}
+
+/// By the clock that takes the samples.
+fn sample_prices(inputs: &Inputs<'_>) -> impl Iterator<Item = (&'static str, Price)> {
+    let price = own(inputs).and_then(|cost| cost.sample_price);
+    let of_clocks = price.into_iter();
+    of_clocks
+        .flat_map(|price| [("perf", Some(price.perf)), ("tick", price.tick)])
+        .filter_map(|(clock, price)| Some((clock, price?)))
 }
 
 /// The exported metrics.
@@ -50,6 +60,27 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
                 inputs.push_row(out, rates, Value::Count);
             }
         };
+    Gauge "netto_sample_price_seconds" Seconds ["clock"];
+        "What a stack sample costs a CPU that does nothing but networking, its interrupt and what the load loses by it \
+         included, by the clock that takes it: assumed until trials under this load tell better.";
+        |inputs, out| {
+            for (clock, price) in sample_prices(inputs) {
+                out.push(&[clock], Value::Number(price.ns / 1e9));
+            }
+        };
+    Gauge "netto_sample_price_half_width_seconds" Seconds ["clock"];
+        "Half the length of the 95 % interval of netto_sample_price_seconds.";
+        |inputs, out| {
+            for (clock, price) in sample_prices(inputs) {
+                out.push(&[clock], Value::Number(price.half_width_ns / 1e9));
+            }
+        };
+    Gauge "netto_sample_price_trials" Count("trial") [];
+        "Trials under this load that netto_sample_price_seconds rests on.";
+        |inputs, out| {
+            let price = own(inputs).and_then(|cost| cost.sample_price);
+            out.push_known(&[], price.map(|price| Value::Count(price.trials)));
+        };
     Counter "netto_instrument_analysis_seconds_total" Seconds ["instrument"];
         "Time that the daemon spent on the analysis of an instrument.";
         |inputs, out| for cost in own(inputs).iter().flat_map(|cost| &cost.instruments) {
@@ -60,6 +91,7 @@ pub const METRICS: Catalogue = Catalogue::of(metrics! {
 #[cfg(test)]
 mod tests {
     use metrics_common::fixture::{info, measured};
+    use metrics_common::sections::SamplePrice;
     use metrics_common::{CostliestCpu, InstrumentCost};
     use netto_metrics::testing::page_of;
 
@@ -69,7 +101,7 @@ mod tests {
     fn what_netto_takes_from_a_cpu_is_a_total_and_how_often_it_samples_is_as_of_now() {
         let mut snapshot = measured(1);
         let page = page_of(METRICS, &info(), &[&snapshot]);
-        for absent in ["netto_overhead_ratio", "sampling_hertz", "part="] {
+        for absent in ["netto_overhead_ratio", "sampling_hertz", "part=", "price"] {
             assert!(!page.contains(absent), "{page}");
         }
         let own_cost = snapshot.sections.own.as_mut().unwrap();
@@ -79,6 +111,14 @@ mod tests {
         own_cost.costliest = Some(CostliestCpu {
             cpu: 0,
             ratio: 0.004,
+        });
+        own_cost.sample_price = Some(SamplePrice {
+            perf: Price {
+                ns: 500_000.0,
+                half_width_ns: 125_000.0,
+            },
+            tick: None,
+            trials: 12,
         });
         own_cost.instruments = vec![InstrumentCost {
             name: "cost".to_owned(),
@@ -92,11 +132,16 @@ mod tests {
             "netto_sampling_hertz{cpu=\"1\"} 0\n",
             "netto_overhead_ratio 0.004\n",
             "netto_max_overhead_ratio 0.01\n",
+            "netto_sample_price_seconds{clock=\"perf\"} 0.0005\n",
+            "netto_sample_price_half_width_seconds{clock=\"perf\"} 0.000125\n",
+            "netto_sample_price_trials 12\n",
             "netto_instrument_analysis_seconds_total{instrument=\"cost\"} 0.0005\n",
             "netto_user_cpu_seconds_total{mode=\"system\"} 0.004\n",
         ] {
             assert!(page.contains(line), "{line}{page}");
         }
-        assert!(!page.contains("part=\"sends\""), "not known: {page}");
+        for absent in ["part=\"sends\"", "clock=\"tick\""] {
+            assert!(!page.contains(absent), "not known: {page}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! netto's cost on each CPU in an interval: values only.
 
 use metrics_common::CostliestCpu;
+use metrics_common::sections::SamplePrice;
 
 /// netto's cost on each CPU in an interval, by column, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Taken {
     pub process: (u64, u64),
     /// Samples per second from now on.
     pub sampling_hz: Option<Vec<u64>>,
+    /// What a sample costs.
+    pub sample_price: Option<SamplePrice>,
     /// The CPU with the highest recent cost.
     pub costliest: Option<CostliestCpu>,
 }
