@@ -24,8 +24,12 @@ use crate::perf::WindowSamplers;
 use crate::system;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 
-/// How long the kernel's statistics are on.
+/// How long the kernel's statistics are on, at the most: a window that is open ends when it is due.
 const CALIBRATION: Duration = Duration::from_millis(50);
+/// Attaching the programs of a group rarely takes longer: the kernel waits for all CPUs.
+const ATTACHING: Duration = Duration::from_millis(100);
+/// A window that could not begin for so long is no part of its interval any more.
+const TOO_LATE: Duration = Duration::from_secs(1);
 /// Interval and number of checks for states that no probe would end.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 const LEFTOVER_LOOKS: usize = 50;
@@ -340,12 +344,21 @@ struct Window {
 }
 
 impl Window {
-    fn due(&self) -> Instant {
-        match self.from_ns {
-            Some(_) => self.ends,
-            None => self.begins,
-        }
+    fn is_open(&self) -> bool {
+        self.from_ns.is_some()
     }
+}
+
+/// When a window may be opened: not shortly before another one of these is to be closed, since that would be late then.
+fn opens(windows: &[Window], window: &Window, now: Instant) -> Instant {
+    let open = windows.iter().filter(|other| other.is_open());
+    let mut closes: Vec<Instant> = open.map(|other| other.ends).collect();
+    closes.sort_unstable();
+    let begins = window.begins.max(now);
+    closes.into_iter().fold(begins, |opens, closes| {
+        let is_soon = (opens..opens + ATTACHING).contains(&closes);
+        if is_soon { closes } else { opens }
+    })
 }
 
 struct Worker {
@@ -384,10 +397,7 @@ impl Worker {
                 }
                 Order::Attach(wanted) => {
                     self.wanted = wanted;
-                    let open = self
-                        .windows
-                        .iter()
-                        .filter(|window| window.from_ns.is_some());
+                    let open = self.windows.iter().filter(|window| window.is_open());
                     let open: GroupSet = open.map(|window| window.group).collect();
                     self.detach(attached.minus(wanted).minus(open));
                     // What is attached for a window lacks a part.
@@ -414,8 +424,7 @@ impl Worker {
     /// The next order; opens and closes windows until it comes. `None` if none can come.
     fn next(&mut self, orders: &Receiver<Order>) -> Option<Order> {
         loop {
-            let due = self.windows.iter().map(Window::due).min();
-            let Some(due) = due else {
+            let Some(due) = self.due() else {
                 return orders.recv().ok();
             };
             let left = due.saturating_duration_since(Instant::now());
@@ -427,61 +436,96 @@ impl Worker {
         }
     }
 
-    /// Opens and closes the windows that are due.
-    fn turn_windows(&mut self) {
-        for mut window in std::mem::take(&mut self.windows) {
-            let group = GroupSet::NONE.with(window.group);
-            let is_attached = |worker: &Self| worker.controller.attached().has(window.group);
-            if window.due() > Instant::now() {
-                self.windows.push(window);
-                continue;
+    /// When the next window is to be opened or closed.
+    fn due(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let due = self.windows.iter().map(|window| {
+            if window.is_open() {
+                window.ends
+            } else {
+                opens(&self.windows, window, now)
             }
-            match window.from_ns {
-                // It is attached anyway.
-                None if is_attached(self) => {}
-                None => {
-                    let before_ns = system::thread_cpu_ns();
-                    self.attach(group, true);
-                    if is_attached(self) {
-                        window.from_ns = Some(system::monotonic_ns());
-                        let WindowSampling { cpus, hz } = &mut window.sampling;
-                        let samplers = self.window_samplers.as_mut();
-                        *cpus =
-                            samplers.map_or_else(Vec::new, |samplers| samplers.start(cpus, *hz));
-                        window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
-                        self.windows.push(window);
-                    }
-                }
-                Some(from_ns) => {
-                    let until_ns = system::monotonic_ns();
-                    let before_ns = system::thread_cpu_ns();
-                    if let Some(samplers) = &mut self.window_samplers {
-                        samplers.stop(&window.sampling.cpus);
-                    }
-                    let is_whole = self.is_whole(window.group);
-                    if !self.wanted.has(window.group) {
-                        self.detach(group);
-                    }
-                    if !is_whole {
-                        continue;
-                    }
-                    let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
-                    let members = self.set.probes.iter();
-                    let members = members
-                        .filter(|member| member.group == window.group && !member.is_of_interrupts);
-                    let changes = 2 * members.count() as u32;
-                    self.controller.state().windows.push(AttachedWindow {
-                        group: window.group,
-                        from_ns,
-                        until_ns,
-                        switch_ns: window.switch_ns + took_ns,
-                        changes,
-                        sampling: window.sampling,
-                    });
-                }
+        });
+        due.min()
+    }
+
+    /// Closes the windows that are due, then opens those.
+    fn turn_windows(&mut self) {
+        self.close_windows();
+        let now = Instant::now();
+        let is_due =
+            |window: &Window| !window.is_open() && opens(&self.windows, window, now) <= now;
+        let due = self.windows.iter().position(is_due);
+        if let Some(place) = due {
+            let window = self.windows.swap_remove(place);
+            let late = now.saturating_duration_since(window.begins);
+            if late < TOO_LATE {
+                self.open_window(Window {
+                    ends: window.ends + late,
+                    ..window
+                });
             }
         }
         self.give_up_lost();
+    }
+
+    fn open_window(&mut self, mut window: Window) {
+        let is_attached = |worker: &Self| worker.controller.attached().has(window.group);
+        // It is attached anyway.
+        if is_attached(self) {
+            return;
+        }
+        let before_ns = system::thread_cpu_ns();
+        self.attach(GroupSet::NONE.with(window.group), true);
+        if is_attached(self) {
+            window.from_ns = Some(system::monotonic_ns());
+            let WindowSampling { cpus, hz } = &mut window.sampling;
+            let samplers = self.window_samplers.as_mut();
+            *cpus = samplers.map_or_else(Vec::new, |samplers| samplers.start(cpus, *hz));
+            window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
+            self.windows.push(window);
+        }
+    }
+
+    /// Closes the windows that are due.
+    fn close_windows(&mut self) {
+        let now = Instant::now();
+        let is_due = |window: &mut Window| window.is_open() && window.ends <= now;
+        let due: Vec<Window> = self.windows.extract_if(.., is_due).collect();
+        for window in due {
+            self.close_window(window);
+        }
+    }
+
+    fn close_window(&mut self, window: Window) {
+        let Some(from_ns) = window.from_ns else {
+            return;
+        };
+        let until_ns = system::monotonic_ns();
+        let before_ns = system::thread_cpu_ns();
+        if let Some(samplers) = &mut self.window_samplers {
+            samplers.stop(&window.sampling.cpus);
+        }
+        let is_whole = self.is_whole(window.group);
+        if !self.wanted.has(window.group) {
+            self.detach(GroupSet::NONE.with(window.group));
+        }
+        if !is_whole {
+            return;
+        }
+        let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
+        let members = self.set.probes.iter();
+        let members =
+            members.filter(|member| member.group == window.group && !member.is_of_interrupts);
+        let changes = 2 * members.count() as u32;
+        self.controller.state().windows.push(AttachedWindow {
+            group: window.group,
+            from_ns,
+            until_ns,
+            switch_ns: window.switch_ns + took_ns,
+            changes,
+            sampling: window.sampling,
+        });
     }
 
     /// Whether all programs of an attached group are where they were attached; tells if they are not.
@@ -504,7 +548,7 @@ impl Worker {
         if let Some(samplers) = &mut self.window_samplers {
             ended
                 .iter()
-                .filter(|window| window.from_ns.is_some())
+                .filter(|window| window.is_open())
                 .for_each(|window| samplers.stop(&window.sampling.cpus));
         }
     }
@@ -523,6 +567,10 @@ impl Worker {
                     self.take_off(alone);
                     self.controller.state().failures.push((group, error));
                 }
+            }
+            // A group that is attached to stay may have taken longer than an open window lasts.
+            if !for_a_window {
+                self.close_windows();
             }
         }
     }
@@ -600,6 +648,13 @@ impl Worker {
         self.controller.state().attached = attached;
     }
 
+    /// Until a window is to be closed.
+    fn left_of_window(&self) -> Duration {
+        let open = self.windows.iter().filter(|window| window.is_open());
+        let left = open.map(|window| window.ends.saturating_duration_since(Instant::now()));
+        left.min().unwrap_or(Duration::MAX)
+    }
+
     fn calibrate(&self) -> io::Result<MeasuredCosts> {
         let statistics = Statistics::on()?;
         let read = || {
@@ -607,7 +662,7 @@ impl Worker {
             (self.set.runs(), self.set.shares(), sampler)
         };
         let (runs_before, shares_before, sampler_before) = read();
-        thread::sleep(CALIBRATION);
+        thread::sleep(self.left_of_window().min(CALIBRATION));
         let (runs, shares, sampler) = read();
         drop(statistics);
         let runs = grown(&runs, &runs_before);
@@ -667,6 +722,29 @@ mod tests {
         assert_eq!(clock.read(50), 20);
         clock.turn(true, 60);
         assert_eq!(clock.read(65), 25);
+    }
+
+    #[test]
+    fn a_window_is_not_opened_shortly_before_another_is_to_be_closed() {
+        let now = Instant::now();
+        let window = |from: u64, until: u64, is_open: bool| Window {
+            group: Group::Softirqs,
+            begins: now + Duration::from_millis(from),
+            ends: now + Duration::from_millis(until),
+            from_ns: is_open.then_some(1),
+            switch_ns: 0,
+            sampling: WindowSampling::default(),
+        };
+        let opens_at = |windows: &[Window], from: u64| {
+            let opens = opens(windows, &window(from, from + 5, false), now);
+            opens.duration_since(now).as_millis()
+        };
+        assert_eq!(opens_at(&[], 3), 3);
+        assert_eq!(opens_at(&[window(0, 8, false)], 3), 3, "it is not open");
+        assert_eq!(opens_at(&[window(0, 8, true)], 3), 8);
+        assert_eq!(opens_at(&[window(0, 90, true), window(0, 8, true)], 3), 90);
+        assert_eq!(opens_at(&[window(0, 800, true)], 3), 3, "a long one");
+        assert_eq!(opens_at(&[window(0, 2, true)], 3), 3);
     }
 
     #[test]
