@@ -25,10 +25,10 @@ pub struct Options {
     /// Measure only these benchmarks
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Benchmark>,
-    /// Pairs with and without, for each line of `felt`, `felt-two-cpus` and `doses`
+    /// Pairs with and without, for each line of `felt`, `felt-two-cpus`, `starts` and `doses`
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
-    /// Measure only these lines of `felt`, `felt-two-cpus` and `doses`, e.g. nothing,netto,latency
+    /// Measure only these lines of `felt`, `felt-two-cpus`, `starts` and `doses`, e.g. nothing,netto,latency
     #[arg(long, value_delimiter = ',')]
     lines: Vec<String>,
     /// How often throughput in the guest is compared: some minutes each
@@ -108,7 +108,7 @@ impl Bench<'_> {
         let Options { rounds, sweeps, .. } = self.options;
         let sweep = format!("sweep --step 6 --rounds {sweeps}");
         match benchmark {
-            Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Doses => {
+            Benchmark::Felt | Benchmark::FeltTwoCpus | Benchmark::Starts | Benchmark::Doses => {
                 self.here(&self.pairs_of(benchmark), measured)?;
             }
             Benchmark::Idle => {

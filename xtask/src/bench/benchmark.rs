@@ -9,6 +9,8 @@ pub enum Benchmark {
     Felt,
     /// What bulk TCP between two CPUs loses, and how often they wake each other
     FeltTwoCpus,
+    /// What streams of bulk TCP lose that begin after a pause, and how often they are slow to their end
+    Starts,
     /// What each part of netto's price costs there, by doses of it
     Doses,
     /// An idle machine, and the start
@@ -36,6 +38,7 @@ impl Benchmark {
             self,
             Benchmark::Felt
                 | Benchmark::FeltTwoCpus
+                | Benchmark::Starts
                 | Benchmark::Doses
                 | Benchmark::Flows
                 | Benchmark::Idle

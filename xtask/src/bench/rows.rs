@@ -1,7 +1,8 @@
 //! The lines of both tables: what is measured, in which benchmark, and what it should be at most.
 
 use super::benchmark::Benchmark::{
-    self, Doses, Felt, FeltTwoCpus, Flows, Guest, GuestIdle, GuestSweep, Idle, Page, Pure, Sweep,
+    self, Doses, Felt, FeltTwoCpus, Flows, Guest, GuestIdle, GuestSweep, Idle, Page, Pure, Starts,
+    Sweep,
 };
 
 /// One line.
@@ -56,6 +57,13 @@ pub const HEADLINES: &[Row] = &[
     row(FeltTwoCpus, "felt_two_netto_halts", "two CPUs: halts for each GB, netto at the defaults", "×", "≤ 1.1 × none's"),
     row(FeltTwoCpus, "felt_two_latency_percent", "two CPUs: lost, netto with `--latency`", "%", "≤ none's + 1.5"),
     row(FeltTwoCpus, "felt_two_latency_halts", "two CPUs: halts for each GB, netto with `--latency`", "×", "≤ 1.1 × none's"),
+    row(Starts, "starts_one_netto_percent", "one CPU: lost by bulk TCP that begins, netto at the defaults", "%", "≤ 2"),
+    row(Starts, "starts_two_netto_percent", "two CPUs: lost by bulk TCP that begins, netto at the defaults", "%", "≤ 2"),
+    row(Starts, "starts_two_netto_interrupts", "two CPUs: interrupts where bulk TCP begins, netto at the defaults", "×", "≤ 1.15 × none's"),
+    row(Starts, "starts_two_netto_second_percent", "two CPUs: streams in the second state, netto at the defaults", "%", "as without"),
+    row(Starts, "starts_two_netto_second_alone_percent", "two CPUs: streams in the second state, nothing beside", "%", ""),
+    row(Starts, "starts_two_netto_second_more_percent_low", "two CPUs: 95 % interval of the difference, from", "points", "≥ −6"),
+    row(Starts, "starts_two_netto_second_more_percent_high", "two CPUs: 95 % interval of the difference, to", "points", "≤ 6"),
     row(Guest, "1/bulk_lost_1khz_percent", "guest: bulk TCP lost, at 1 kHz", "%", "≤ 1.0"),
     row(Guest, "1/small_lost_1khz_percent", "guest: 512-byte writes lost, at 1 kHz", "%", "≤ 1.5"),
     row(GuestSweep, "1/sweep_step_percent", "guest sweep: cost of a step, median of 17", "%", "≤ 1.3"),
@@ -94,6 +102,18 @@ pub const DETAILS: &[Row] = &[
     row(FeltTwoCpus, "felt_two_netto_10khz_percent", "two CPUs: lost, netto at 10 kHz", "%", ""),
     row(FeltTwoCpus, "felt_two_clock_1khz_percent", "two CPUs: lost, perf's clock at 1 kHz without a program", "%", ""),
     row(FeltTwoCpus, "felt_two_clock_1khz_halts", "two CPUs: halts for each GB, perf's clock at 1 kHz without a program", "×", ""),
+    row(Starts, "starts_one_netto_gbit", "one CPU: bulk TCP that begins, netto at the defaults", "Gbit/s", ""),
+    row(Starts, "starts_one_netto_gbit_alone", "one CPU: bulk TCP that begins, nothing beside", "Gbit/s", ""),
+    row(Starts, "starts_two_netto_gbit", "two CPUs: bulk TCP that begins, netto at the defaults", "Gbit/s", ""),
+    row(Starts, "starts_two_netto_gbit_alone", "two CPUs: bulk TCP that begins, nothing beside", "Gbit/s", ""),
+    row(Starts, "starts_two_latency_percent", "two CPUs: lost by bulk TCP that begins, netto with `--latency`", "%", "≤ 3"),
+    row(Starts, "starts_two_latency_interrupts", "two CPUs: interrupts where bulk TCP begins, netto with `--latency`", "×", ""),
+    row(Starts, "starts_two_latency_gbit", "two CPUs: bulk TCP that begins, netto with `--latency`", "Gbit/s", ""),
+    row(Starts, "starts_two_latency_gbit_alone", "two CPUs: bulk TCP that begins, nothing beside, in that run", "Gbit/s", ""),
+    row(Starts, "starts_two_latency_second_percent", "two CPUs: streams in the second state, netto with `--latency`", "%", ""),
+    row(Starts, "starts_two_latency_second_alone_percent", "two CPUs: streams in the second state, nothing beside, in that run", "%", ""),
+    row(Starts, "starts_two_latency_second_more_percent_low", "two CPUs: 95 % interval of that difference, from", "points", ""),
+    row(Starts, "starts_two_latency_second_more_percent_high", "two CPUs: 95 % interval of that difference, to", "points", ""),
     row(Doses, "dose_nothing_percent", "dose: lost, nothing against nothing", "%", ""),
     row(Doses, "dose_nothing_halts", "dose: halts for each GB, nothing against nothing", "×", ""),
     row(Doses, "dose_clock_50hz_percent", "dose: perf's clock at 50 Hz, no program", "%", ""),

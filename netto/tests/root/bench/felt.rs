@@ -94,7 +94,7 @@ const UNUSED: &[&str] = &[
 
 /// Where the two ends of a stream are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+pub enum Ends {
     OneCpu,
     TwoCpus,
 }
@@ -356,7 +356,7 @@ impl Stream {
 }
 
 /// The CPUs of sender and receiver.
-fn places(ends: Ends) -> Result<(usize, usize)> {
+pub fn places(ends: Ends) -> Result<(usize, usize)> {
     let last = cpus::count()? - 1;
     ensure!(
         last > 0,

@@ -12,6 +12,7 @@ mod owners;
 mod page;
 mod processes;
 mod programs;
+mod starts;
 mod sweep;
 mod throughput;
 
@@ -37,7 +38,7 @@ pub struct Options {
     netto: Vec<String>,
     /// How often comparisons are repeated.
     rounds: usize,
-    /// Names of the lines of `felt`, `felt-two-cpus` and `doses` that are compared; all if empty.
+    /// Names of the lines of `felt`, `felt-two-cpus`, `starts` and `doses` that are compared; all if empty.
     lines: Vec<String>,
     /// Length of a step of the sweep.
     step: Duration,
@@ -151,6 +152,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "start" => daemon::start(&options),
             "felt" => felt::on_one_cpu(&options),
             "felt-two-cpus" => felt::on_two_cpus(&options),
+            "starts" => starts::measure(&options),
             "doses" => felt::doses(&options),
             "idle" => daemon::idle(&options),
             "page" => page::measure(&options),
