@@ -237,6 +237,32 @@ mod tests {
         assert_eq!(chosen(&facts(DEAR_NS)), (Sampler::Tick, 250));
     }
 
+    /// CONFIG_HZ of kernels is 100, 250, 300 or 1000.
+    #[test]
+    fn ticks_are_as_many_as_the_kernel_has() {
+        for (tick_ns, hz) in [
+            (10_000_000, 100),
+            (4_000_000, 250),
+            (3_333_333, 300),
+            (1_000_000, 1000),
+        ] {
+            let dear = Facts {
+                tick_ns: Ok(tick_ns),
+                ..facts(DEAR_NS)
+            };
+            assert_eq!(chosen(&dear), (Sampler::Tick, hz));
+            // Who asks for one more than there are gets perf's clock.
+            for (frequency_hz, sampler) in [(hz, Sampler::Tick), (hz + 1, Sampler::Perf)] {
+                let asked = Facts {
+                    frequency_hz,
+                    frequency_is_given: true,
+                    ..dear.clone()
+                };
+                assert_eq!(chosen(&asked).0, sampler, "{frequency_hz} of {hz}");
+            }
+        }
+    }
+
     #[test]
     fn a_small_budget_has_no_room_even_for_cheap_interrupts() {
         let little = Facts {
