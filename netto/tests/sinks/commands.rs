@@ -37,6 +37,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "ip ",
         "makes network namespaces: root; so do the root tests",
     ),
+    (
+        "iperf3 ",
+        "talks to the namespace that the lines before it make: root",
+    ),
     ("go tool pprof", "needs Go: run by root::flame"),
     (
         "nfcapd ",
