@@ -93,6 +93,13 @@ pub fn check(board: &str, server: &Server, host: &str, page: &str) -> Result<BTr
     Ok(empty)
 }
 
+/// The panels whose queries name this metric.
+pub fn panels_with(board: &str, metric: &str) -> Result<BTreeSet<String>> {
+    let all = queries(board)?.into_iter();
+    let of_it = all.filter(|query| query.text.contains(metric));
+    Ok(of_it.map(|query| query.panel).collect())
+}
+
 /// The panels of the board, and for how long the server computes all that each asks for, seconds.
 pub fn times(board: &str, server: &Server) -> Result<Vec<(String, f64)>> {
     let timed = |query: Query| {

@@ -27,6 +27,7 @@ tests! {
         = || watched(SHORTLY, None);
     prometheus::a_minute_by_rate_is_the_same_in_promql_and_in_the_log ["prometheus", "ip"]
         = || watched(MINUTE, Some(TOLERANCE));
+    prometheus::the_board_shows_latency_by_native_histograms_as_by_classic_ones ["prometheus"];
 }
 
 const RULES: &str = include_str!("../../../dist/prometheus/netto.rules.yml");
@@ -100,6 +101,11 @@ impl Server {
 
     /// Scrapes what this line of a scrape configuration finds, every so many seconds.
     pub fn scraping(seconds: u64, discovery: &str) -> Result<Self> {
+        Server::with_options(seconds, discovery, &[])
+    }
+
+    /// The same with these options of the server.
+    fn with_options(seconds: u64, discovery: &str, options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(file("netto.rules.yml"), RULES)?;
@@ -113,12 +119,14 @@ impl Server {
         std::fs::write(file("prometheus.yml"), config)?;
         let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
         let started = SystemTime::now();
-        let process = Owned::start(child::mortal("prometheus").args([
+        let mut command = child::mortal("prometheus");
+        command.args([
             &format!("--config.file={}", file("prometheus.yml")),
             &format!("--storage.tsdb.path={}", file("data")),
             &format!("--web.listen-address={at}"),
             "--web.enable-admin-api",
-        ]))?;
+        ]);
+        let process = Owned::start(command.args(options))?;
         Ok(Server {
             process,
             at,
@@ -366,6 +374,37 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
         empty.is_empty(),
         "no host has data for the panels {empty:?}"
     );
+    Ok(())
+}
+
+/// A Prometheus that asks for native histograms has no series of buckets, sums and counts.
+fn the_board_shows_latency_by_native_histograms_as_by_classic_ones() -> Result<()> {
+    let (_demo, at) = demonstration()?;
+    let targets = format!("static_configs: [targets: ['{at}']]");
+    let native = ["--enable-feature=native-histograms"];
+    for (options, has_buckets) in [(&[][..], true), (&native[..], false)] {
+        let mut server = Server::with_options(1, &targets, options)?;
+        child::eventually(|| {
+            server.must_live()?;
+            let scrapes = server.value("max(count_over_time(netto_snapshots_total[4s]))")?;
+            ensure!(scrapes >= 3.0, "{scrapes} scrapes in four seconds");
+            Ok(())
+        })?;
+        let buckets = server.query("netto_netstack_latency_seconds_bucket")?;
+        ensure!(
+            buckets.is_empty() != has_buckets,
+            "{options:?}: {buckets:?}"
+        );
+        let page = http::get_ok(at, "/metrics")?.body;
+        let empty = board::check(board::HOST, &server, &at.to_string(), &page)?;
+        let of_latency = board::panels_with(board::HOST, "netto_netstack_latency_seconds")?;
+        ensure!(of_latency.len() == 3, "{of_latency:?}");
+        ensure!(
+            empty.is_disjoint(&of_latency),
+            "{options:?}: no data in {empty:?}"
+        );
+        child::eventually(|| rules_are_evaluated(&server))?;
+    }
     Ok(())
 }
 
