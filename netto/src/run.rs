@@ -24,6 +24,7 @@ use netto_http::http;
 use netto_http::web_config::WebConfig;
 use netto_platform::Settings;
 use netto_questions::figures::plain_lines;
+use netto_questions::terminal::{columns, wrapped};
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
 use netto_sys::ending::{self, Manner};
@@ -463,5 +464,5 @@ fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
 
 /// Prints a report; a closed pipe behind `netto list | head` is not worth a word.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(plain_lines(text).as_bytes());
+    let _ = std::io::stdout().write_all(wrapped(&plain_lines(text), columns()).as_bytes());
 }

@@ -99,7 +99,7 @@ pub fn parse(
         None => (&matches, 1),
     };
     // A command without this option, or about logs, is about no host, and no file concerns it.
-    let has_logs = matches!(of_command.try_get_many::<PathBuf>("logs"), Ok(Some(_)));
+    let has_logs = matches!(of_command.try_get_raw("logs"), Ok(Some(_)));
     let Some(named) = of_command
         .try_get_one::<PathBuf>("config")
         .ok()

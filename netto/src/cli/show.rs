@@ -10,7 +10,7 @@ use super::{EXIT_CODES, MeasureArgs};
 use netto_feature::command::{self, Rank};
 use netto_feature::instruments::Feature;
 use netto_questions::values::UNIX;
-use netto_report::span::SpanArgs;
+use netto_report::span::{LogPart, SpanArgs};
 
 /// Options that do not go with a log, and what each says. Of variables and the configuration file,
 /// which hold for other commands, too, a log makes no use.
@@ -33,9 +33,9 @@ const OF_LOGS: [(&str, &str); 3] = [("from", "--from"), ("to", "--to"), ("last",
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShowArgs {
     /// Logs of one host to look at instead, in any order: the whole of them, or what --from, --to
-    /// and --last choose, is shown once. `netto score` takes hosts, too, which it ranks
-    #[arg(value_name = "LOG")]
-    pub logs: Vec<PathBuf>,
+    /// and --last or, behind a single log, @FROM..TO choose, is shown once. `netto score` takes hosts, too, which it ranks
+    #[arg(value_name = "LOG", value_parser = LogPart::parser())]
+    pub logs: Vec<LogPart>,
     /// Which part of the logs.
     #[command(flatten)]
     pub span: SpanArgs,
@@ -76,7 +76,8 @@ impl Show {
     /// what is no file.
     pub fn hosts(&self) -> Option<(Vec<String>, Rank)> {
         let rank = self.command.hosts?;
-        let named = self.args.logs.iter().map(|path| {
+        let named = self.args.logs.iter().map(|log| {
+            let path = log.path();
             let name = path.to_str()?;
             (name.contains("://") || name.starts_with(UNIX) || !path.exists())
                 .then(|| name.to_owned())

@@ -1,6 +1,6 @@
 //! Views of features on a log, such as `netto advise LOG`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use metrics_common::advice::fixture;
@@ -44,6 +44,10 @@ fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report()
     let last = stdout_of(&["advise", text(&path), "--last", "20s"]);
     assert!(!last.contains("#spinning\n"), "{last}");
 
+    let part = format!("{}@2026-05-01T12:02:00Z..", text(&path));
+    let of_part = stdout_of(&["advise", &part]);
+    assert_eq!(of_part, last, "the log ends at 12:02:20");
+
     let json: Value =
         serde_json::from_str(&stdout_of(&["advise", text(&path), "--json"])).expect("JSON");
     assert_eq!(json["advice"], report(&path, &[])["advice"]);
@@ -57,6 +61,14 @@ fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report()
     assert_eq!(json["end_unix_seconds"], begin + 140.0);
     assert_eq!(json["measured_seconds"], 40.0);
     assert_eq!(json["intervals"], 80);
+    assert_eq!(
+        report(Path::new(&part), &[])["advice"],
+        report(&path, &["--last", "20s"])["advice"]
+    );
+    let twice = netto(&["report", &part, "--last", "5s"]);
+    let error = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert_eq!(twice.status.code(), Some(2), "{error}");
+    assert!(error.contains("--last"), "{error}");
 }
 
 #[test]

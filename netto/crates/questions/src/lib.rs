@@ -9,6 +9,7 @@ pub mod line;
 pub mod newest;
 pub mod selection;
 pub mod table;
+pub mod terminal;
 pub mod times;
 pub mod utc;
 pub mod values;

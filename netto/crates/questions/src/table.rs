@@ -3,7 +3,7 @@
 use metrics_common::latency::words::time;
 use metrics_common::view::{Cell, Column, Values, View};
 
-use crate::figures::{cpus, percent, plain};
+use crate::figures::{count, cpus, percent, plain};
 use crate::utc::rfc3339;
 
 /// The labels, and a line for each row; CPU times are those of so many nanoseconds.
@@ -53,7 +53,8 @@ fn shown(values: Values, cell: Cell<'_>, measured_ns: u64) -> String {
         (Values::CpuTime, Cell::Count(ns)) => cpus(ns as f64 / measured_ns.max(1) as f64),
         (Values::Length, Cell::Count(ns)) => time(ns),
         (Values::Ratio, Cell::Number(ratio)) => percent(ratio),
-        (_, Cell::Count(count)) => count.to_string(),
+        (_, Cell::Count(number)) => count(number),
+        (_, Cell::Number(number)) if number >= 0.0 => count(number.round() as u64),
         (_, Cell::Number(number)) => format!("{number:.0}"),
     }
 }

@@ -8,8 +8,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use metrics_common::Info;
 use netto_questions::api::TextView;
 use netto_questions::figures::{plain_lines, visible_json};
+use netto_questions::terminal::{columns, wrapped};
 
 use crate::feed::{Event, Feed};
 
@@ -64,20 +66,22 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
         view.push(info, snapshot)
             .map_err(|reason| anyhow!(reason))?;
         if is_live {
-            let text = plain_lines(&view.text(info, length_ns));
-            write(format!("{HOME}{text}").as_bytes())?;
+            write(format!("{HOME}{}", shown(view, info, length_ns)).as_bytes())?;
         } else if measured_ns >= length_ns {
             return match form {
                 Form::Json => {
                     let json = visible_json(view.json(info, length_ns)?);
                     write(&[json, vec![b'\n']].concat())
                 }
-                Form::Live | Form::Once => {
-                    write(plain_lines(&view.text(info, length_ns)).as_bytes())
-                }
+                Form::Live | Form::Once => write(shown(view, info, length_ns).as_bytes()),
             };
         }
     }
+}
+
+/// The view's text as the terminal has room for it.
+fn shown(view: &dyn TextView, info: &Info, length_ns: u64) -> String {
+    wrapped(&plain_lines(&view.text(info, length_ns)), columns())
 }
 
 fn write(text: &[u8]) -> anyhow::Result<()> {

@@ -3,7 +3,6 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -12,11 +11,11 @@ use jiff::tz::TimeZone;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use crate::progress::Progress;
+use crate::span::LogPart;
 use netto_log::read::{Files, SeriesItem};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::figures::{plain, visible_json};
-use netto_questions::times::{Moment, Wanted};
 
 mod commit;
 mod flame;
@@ -36,10 +35,10 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
     /// The earlier measurement: LOG, or LOG@FROM..TO
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", value_parser = LogPart::parser())]
     pub a: LogPart,
     /// The measurement to compare with it: LOG, or LOG@FROM..TO
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", value_parser = LogPart::parser())]
     pub b: LogPart,
     /// Format of the output: table, json, html (one self-contained page), commit (plain text of 72
     /// columns, for a commit message), or folded (sampled stacks with the samples of both sides, for
@@ -73,44 +72,6 @@ pub enum Format {
     Commit,
     /// Stacks for flame graph tools
     Folded,
-}
-
-/// A log, or a span of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogPart {
-    path: PathBuf,
-    wanted: Wanted,
-}
-
-impl FromStr for LogPart {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // A file's name may contain the character, too.
-        let Some((path, (from, to))) = text
-            .rsplit_once('@')
-            .and_then(|(path, span)| Some((path, span.split_once("..")?)))
-        else {
-            return Ok(LogPart {
-                path: text.into(),
-                wanted: Wanted::default(),
-            });
-        };
-        let moment = |text: &str| -> Result<Option<Moment>, String> {
-            match text.trim() {
-                "" => Ok(None),
-                text => text.parse().map(Some),
-            }
-        };
-        Ok(LogPart {
-            path: path.into(),
-            wanted: Wanted {
-                from: moment(from)?,
-                to: moment(to)?,
-                last_ns: None,
-            },
-        })
-    }
 }
 
 /// Carries out the command.
@@ -251,30 +212,4 @@ fn write(
         .write_all(text.as_bytes())
         .context("cannot write the comparison")?;
     output.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_side_is_a_log_or_a_part_of_one() {
-        let whole: LogPart = "a@b.log".parse().unwrap();
-        assert_eq!(
-            (whole.path, whole.wanted),
-            ("a@b.log".into(), Wanted::default())
-        );
-        let part: LogPart = "dir@1/a.log@14:00..15:30".parse().unwrap();
-        assert_eq!(part.path, PathBuf::from("dir@1/a.log"));
-        assert_eq!(part.wanted.from, Some("14:00".parse().unwrap()));
-        assert_eq!(part.wanted.to, Some("15:30".parse().unwrap()));
-        let open: LogPart = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
-        assert!(open.wanted.from.is_none() && open.wanted.to.is_some());
-        assert!(
-            "a.log@noon.."
-                .parse::<LogPart>()
-                .unwrap_err()
-                .contains("14:30")
-        );
-    }
 }

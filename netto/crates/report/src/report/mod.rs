@@ -19,7 +19,7 @@ use self::source::{Source, nothing_there};
 use self::verdict::Answers;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
-use crate::span::SpanArgs;
+use crate::span::{LogPart, SpanArgs, chosen};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Files, Findings, SeriesItem};
 use netto_metrics::pprof;
@@ -63,9 +63,10 @@ Exit codes:
 /// The options of `netto report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// Log files of one host, in any order; intervals in several files count once
-    #[arg(value_name = "LOG", required = true)]
-    pub logs: Vec<PathBuf>,
+    /// Log files of one host, in any order; intervals in several files count once. Of one alone, a part may
+    /// be asked for as LOG@FROM..TO
+    #[arg(value_name = "LOG", required = true, value_parser = LogPart::parser())]
+    pub logs: Vec<LogPart>,
     /// Format of the output: table (one screen), json (the same, for programs), html (the
     /// dashboard, in one file), svg (a picture), csv or parquet (a table of every interval, see
     /// --table), folded (sampled stacks, for flame graph tools), or pprof (the same as a profile for
@@ -188,10 +189,10 @@ pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
 }
 
 /// The logs, and the span of them that is wanted.
-fn opened(logs: &[PathBuf], wanted: &SpanArgs, zone: &TimeZone) -> Result<(Files, Span), Outcome> {
-    let files = Files::look(logs).map_err(|error| Outcome::Failed(error.into()))?;
+fn opened(logs: &[LogPart], span: &SpanArgs, zone: &TimeZone) -> Result<(Files, Span), Outcome> {
+    let (paths, wanted) = chosen(logs, span).map_err(Outcome::Usage)?;
+    let files = Files::look(&paths).map_err(|error| Outcome::Failed(error.into()))?;
     let span = wanted
-        .wanted()
         .within(files.begin_unix_ns(), || files.end_unix_ns(), zone)
         .map_err(|error| Outcome::Usage(error.to_string()))?;
     Ok((files, span))
@@ -323,7 +324,7 @@ fn stacks(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
     let logs: Vec<String> = args
         .logs
         .iter()
-        .map(|log| log.display().to_string())
+        .map(|log| log.path.display().to_string())
         .collect();
     let logs = logs.join(", ");
     let about = *stacks.about(Which::A);

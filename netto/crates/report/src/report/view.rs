@@ -2,7 +2,6 @@
 //! intervals, shown once.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 use jiff::tz::TimeZone;
@@ -10,16 +9,17 @@ use metrics_common::{Info, Sections, Snapshot};
 use netto_log::read::SeriesItem;
 use netto_questions::api::{Covered, TextView};
 use netto_questions::figures::{plain_lines, visible_json};
+use netto_questions::terminal::{columns, wrapped};
 use netto_questions::times;
 
 use super::source::{Source, nothing_there};
 use super::{opened, warn};
 use crate::outcome::Outcome;
 use crate::output::is_closed_pipe;
-use crate::span::SpanArgs;
+use crate::span::{LogPart, SpanArgs};
 
 /// Shows the span of these logs of one host, as text or JSON.
-pub fn run(logs: &[PathBuf], span: &SpanArgs, is_json: bool, view: &mut dyn TextView) -> Outcome {
+pub fn run(logs: &[LogPart], span: &SpanArgs, is_json: bool, view: &mut dyn TextView) -> Outcome {
     let zone = TimeZone::system();
     let (files, span) = match opened(logs, span, &zone) {
         Ok(opened) => opened,
@@ -106,5 +106,5 @@ fn shown(
         view.text(&info, length_ns)
     );
     // What a log says may be anything, and a terminal obeys it.
-    Ok(plain_lines(&text).into_bytes())
+    Ok(wrapped(&plain_lines(&text), columns()).into_bytes())
 }
