@@ -112,6 +112,38 @@ fn a_log_against_itself_has_not_changed() {
 }
 
 #[test]
+fn a_large_change_that_may_be_chance_is_inconclusive_and_not_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (info, before) = snapshots(4, 200);
+    let mut after = before.clone();
+    // A fifth of the time, each CPU spends two thirds more on TC: in two stretches, of which the one has none.
+    for (index, snapshot) in after.iter_mut().enumerate() {
+        if (150..190).contains(&index) {
+            more(
+                snapshot,
+                &["network", "rx_softirq", "tc_classify"],
+                INTERVAL_NS * 2 / 3,
+            );
+        }
+    }
+    let paths = ["before.log", "after.log"].map(|name| folder.path().join(name));
+    write(&paths[0], &info, &before);
+    write(&paths[1], &info, &after);
+    let (a, b) = (text(&paths[0]), text(&paths[1]));
+    let table = stdout_of(&["diff", a, b]);
+    assert!(!table.contains("Nothing has changed"), "{table}");
+    let at = table.find("Inconclusive: ").expect("a heading");
+    let unsure = table[at..]
+        .split("Within chance")
+        .next()
+        .unwrap_or_default();
+    assert!(unsure.contains("TC"), "{table}");
+    assert!(stdout_of(&["diff", a, b, "--format", "html"]).contains("<td>inconclusive</td>"));
+    let block = stdout_of(&["diff", a, b, "--format", "commit"]);
+    assert!(block.contains("Inconclusive: "), "{block}");
+}
+
+#[test]
 fn spans_of_one_log_can_be_compared() {
     let (_folder, path, _) = log(2, 200);
     let a = format!("{}@..12:00:50", text(&path));

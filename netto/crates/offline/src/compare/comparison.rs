@@ -45,6 +45,20 @@ pub struct Change {
     pub is_real: Option<bool>,
 }
 
+/// A change by more than this part of the larger side would matter.
+const LARGE_RATIO: f64 = 0.2;
+/// And by more than this part of the host.
+const LARGE_SHARE: f64 = 0.001;
+
+impl Change {
+    /// Whether it would matter, if it were known not to be chance.
+    pub fn is_inconclusive(&self) -> bool {
+        let size = self.share.value.abs();
+        let larger = self.a.share_ratio.max(self.b.share_ratio);
+        self.is_real == Some(false) && size > LARGE_SHARE && size > LARGE_RATIO * larger
+    }
+}
+
 /// A component that cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -8,7 +8,7 @@ use metrics_common::efficiency::Work;
 use netto_offline::compare::{About, Change, Comparison, Difference, FEWEST_BLOCKS};
 use netto_questions::times::length;
 
-use super::table::{name, relative};
+use super::table::{inconclusive, name, relative};
 
 /// The columns of a name, and of a figure.
 const NAMES: usize = 29;
@@ -78,6 +78,12 @@ pub(super) fn text(comparison: &Comparison) -> String {
     for change in whole.into_iter().chain(real.take(COMPONENTS)) {
         let what = format!("{}, CPUs", name(comparison, change));
         line(&row(&what, [change.a.cpus, change.b.cpus], &change.cpus));
+    }
+    let changes = comparison.changes.iter();
+    let unsure = changes.filter(|change| change.is_inconclusive()).count();
+    if unsure > 0 {
+        line("");
+        line(&format!("{}.", inconclusive(unsure)));
     }
     if comparison.blocks.is_none() {
         line("");

@@ -96,6 +96,7 @@ fn row(page: &mut String, change: &Change, widest: f64) {
     };
     let real = match change.is_real {
         Some(true) => "yes",
+        Some(false) if change.is_inconclusive() => "inconclusive",
         Some(false) => "no",
         None => "not known",
     };

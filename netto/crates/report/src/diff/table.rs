@@ -37,12 +37,22 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
         .changes
         .iter()
         .partition(|change| change.is_real == Some(true));
-    line(match (real.is_empty(), comparison.blocks) {
-        (false, _) => "Changed",
-        (true, Some(_)) => "Nothing has changed by more than chance",
-        (true, None) => "Whether anything has changed cannot be told",
-    });
+    let (unsure, others): (Vec<&Change>, Vec<&Change>) = others
+        .into_iter()
+        .partition(|change| change.is_inconclusive());
+    match (real.is_empty(), comparison.blocks) {
+        (false, _) => line("Changed"),
+        (true, Some(_)) if unsure.is_empty() => line("Nothing has changed by more than chance"),
+        (true, Some(_)) => {}
+        (true, None) => line("Whether anything has changed cannot be told"),
+    }
     for change in &real {
+        line(&row(comparison, change));
+    }
+    if !unsure.is_empty() {
+        line(&inconclusive(unsure.len()));
+    }
+    for change in &unsure {
         line(&row(comparison, change));
     }
     let shown = others.iter().filter(|change| change.share.value != 0.0);
@@ -103,6 +113,11 @@ pub(super) fn certainty(comparison: &Comparison) -> String {
             "Too few intervals to tell a change from chance: each side needs {FEWEST_BLOCKS} at least"
         ),
     }
+}
+
+/// What is said of so many changes that would matter and may be chance.
+pub(super) fn inconclusive(count: usize) -> String {
+    format!("Inconclusive: {count}, each a large change that may be chance; longer logs can tell")
 }
 
 /// A component's name for people, with that of its parent if it is not the only one of its name.
