@@ -78,18 +78,33 @@ fn head_height(screen: &Screen, height: u16) -> u16 {
     }
 }
 
+/// As many hints as there is room for: those of most use stay longest.
 fn help_text(screen: &Screen, width: u16) -> String {
     let breakdowns = screen.breakdowns.iter();
-    let breakdowns: String = breakdowns
-        .map(|(key, name)| format!("{key} {name} · "))
-        .collect();
-    let all = format!(
-        " ↑↓ choose · ⏎ in · ← out · {breakdowns}s sort · w window · space pause · ? keys · q quit"
-    );
-    match usize::from(width) {
-        wide if wide >= all.chars().count() => all,
-        wide if wide >= 38 => " ↑↓ ⏎ in ← out s w space ?=keys q=quit".to_owned(),
-        _ => " q=quit".to_owned(),
+    let breakdowns = breakdowns.map(|(key, name)| (format!("{key} {name}"), 5));
+    let hint = |(text, weight): (&str, u8)| (text.to_owned(), weight);
+    let before = [("↑↓ choose", 4), ("⏎ in", 7), ("esc back", 6)].map(hint);
+    let after = [
+        ("s sort", 2),
+        ("w window", 1),
+        ("space pause", 3),
+        ("? keys", 9),
+        ("q quit", 10),
+    ];
+    let mut hints: Vec<(String, u8)> = before.into_iter().collect();
+    hints.extend(breakdowns);
+    hints.extend(after.map(hint));
+    loop {
+        let texts: Vec<&str> = hints.iter().map(|(text, _)| text.as_str()).collect();
+        let line = format!(" {}", texts.join(" · "));
+        if line.chars().count() <= usize::from(width) || hints.len() == 1 {
+            return line;
+        }
+        let weights = hints.iter().map(|(_, weight)| *weight);
+        let Some(least) = weights.min() else {
+            return line;
+        };
+        hints.retain(|(_, weight)| *weight != least);
     }
 }
 
@@ -212,7 +227,7 @@ fn keys(frame: &mut Frame, area: Rect, screen: &Screen) {
     let before = [
         ("↑ ↓, k j", "choose a line"),
         ("⏎ →", "open a component that has a +"),
-        ("←", "back to the whole"),
+        ("←, esc", "back to the whole; esc also ends netto top there"),
     ];
     let after = [
         ("s", "sort by time, or as in `netto list`"),
@@ -220,7 +235,7 @@ fn keys(frame: &mut Frame, area: Rect, screen: &Screen) {
         ("z", "list the lines at 0, or leave them out"),
         ("space, p", "pause, go on"),
         ("+ -", "a recording faster, slower"),
-        ("?, esc", "close this list"),
+        ("?", "close this list"),
         ("q", "quit"),
     ];
     let owned = |(key, what): (&str, &str)| (key.to_owned(), what.to_owned());

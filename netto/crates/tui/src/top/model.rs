@@ -236,9 +236,18 @@ impl Model {
         self.is_paused
     }
 
-    /// Closes what is in front of the lines; returns whether there was something.
+    /// Closes what is in front of the lines, or goes back by one step; returns whether there was one.
     pub fn close(&mut self) -> bool {
-        std::mem::take(&mut self.shows_help)
+        if std::mem::take(&mut self.shows_help) {
+            return true;
+        }
+        if self.shown.take().is_some() {
+            self.chosen = None;
+            return true;
+        }
+        let is_inside = !self.path.is_empty();
+        self.press(Key::Out);
+        is_inside
     }
 
     /// Handles a key.

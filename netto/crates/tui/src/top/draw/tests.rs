@@ -102,7 +102,7 @@ fn a_small_terminal_keeps_the_figures_and_the_way_out() {
         rows[5].trim_end().ends_with(&percent(first.ratio)),
         "{rows:#?}"
     );
-    assert!(rows[9].contains("q=quit"), "{rows:#?}");
+    assert!(rows[9].contains("q quit"), "{rows:#?}");
     assert!(rows.iter().all(|row| row.chars().count() == 40));
 }
 
@@ -130,6 +130,25 @@ fn a_question_mark_shows_every_key_and_the_next_one_the_lines() {
         !shown.contains("Keys") && shown.contains("? keys"),
         "{shown}"
     );
+}
+
+#[test]
+fn hints_fit_and_the_keys_and_the_way_out_stay_longest() {
+    let mut screen = model(4).screen();
+    screen.breakdowns = vec![('o', "owners"), ('c', "caused and paid")];
+    for width in 10..140 {
+        let hints = help_text(&screen, width);
+        assert!(hints.ends_with("q quit"), "{hints}");
+        assert!(
+            hints.chars().count() <= usize::from(width),
+            "{width}: {hints}"
+        );
+    }
+    let at_80 = help_text(&screen, 80);
+    for part in ["⏎ in", "esc back", "o owners", "↑↓ choose", "? keys"] {
+        assert!(at_80.contains(part), "{at_80}");
+    }
+    assert!(help_text(&screen, 140).contains("w window"));
 }
 
 #[test]

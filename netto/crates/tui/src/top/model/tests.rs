@@ -54,6 +54,34 @@ fn api(info: &Info, snapshot: &Snapshot) -> Json {
 }
 
 #[test]
+fn escape_goes_back_by_one_step_and_ends_at_the_whole() {
+    let (info, snapshots) = host(3);
+    let breakdown = Breakdown {
+        key: 'o',
+        name: "owners",
+        lines: |_, _, _| Vec::new(),
+    };
+    let mut model = Model::new(vec![breakdown]);
+    model.meet(info);
+    snapshots
+        .iter()
+        .for_each(|snapshot| model.receive(snapshot));
+    let depth = |model: &Model| model.screen().path.len();
+    let whole = depth(&model);
+    model.press(Key::In);
+    assert_eq!(depth(&model), whole + 1, "{:?}", model.screen().path);
+    model.press(Key::By('o'));
+    model.press(Key::Help);
+    assert!(model.close() && !model.screen().shows_help);
+    assert_eq!(depth(&model), whole + 2);
+    assert!(model.close());
+    assert_eq!(depth(&model), whole + 1);
+    assert!(model.close());
+    assert_eq!(depth(&model), whole);
+    assert!(!model.close(), "there is nothing to go back to");
+}
+
+#[test]
 fn the_newest_interval_reads_as_the_api_has_it() {
     let (mut model, info, snapshots) = model(3);
     // From five seconds via a minute to one interval.
