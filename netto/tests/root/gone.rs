@@ -55,7 +55,7 @@ fn flows() -> Result<()> {
         command
     };
     for signal in [None, Some("TERM"), Some("HUP")] {
-        ends(&command(&[]), "flows under way", signal)?;
+        ends(&command(&[]), " under way", signal)?;
         ends(&command(&["--once", "--seconds", "300"]), "at most", signal)?;
     }
     let mut command = command(&["--json", "--seconds", "300"]);

@@ -17,6 +17,14 @@ unsafe extern "C" {
         is_copied: bool,
         packet: *mut u64,
     ) -> i32;
+    fn netto_packet_of_capture(
+        frame: *const u8,
+        captured: u32,
+        frame_bytes: u32,
+        is_inner: bool,
+        is_cut: *mut bool,
+        packet: *mut u64,
+    ) -> i32;
     fn netto_packet_ends(
         packet: *const u8,
         captured: u32,
@@ -79,11 +87,36 @@ pub fn parse(captured: &[u8], frame_bytes: u32, headers: Headers, load: Load) ->
             packet.as_mut_ptr(),
         )
     };
+    parsed(outcome, packet)
+}
+
+fn parsed(outcome: i32, packet: [u64; FLOW_PACKET_END]) -> Parsed {
     match outcome as usize {
         abi::PACKET_PARSED => Parsed::Packet(packet),
         abi::PACKET_OTHER => Parsed::Other,
         _ => Parsed::Malformed,
     }
+}
+
+/// Parses a frame of this length from a file, which may have been captured in part, and tells whether the
+/// capture ends between its addresses and the end of its transport's header: what is missing counts as 0.
+pub fn parse_capture(captured: &[u8], frame_bytes: u32, headers: Headers) -> (Parsed, bool) {
+    let mut packet = [0; FLOW_PACKET_END];
+    let mut is_cut = false;
+    let (captured, length) = first_bytes(captured);
+    // SAFETY: the function reads at most `length` bytes of `captured`, which has as many, and writes
+    // one bool, and one record of FLOW_PACKET_END words, which `packet` has.
+    let outcome = unsafe {
+        netto_packet_of_capture(
+            captured.as_ptr(),
+            length,
+            frame_bytes.max(length),
+            headers == Headers::Inner,
+            &raw mut is_cut,
+            packet.as_mut_ptr(),
+        )
+    };
+    (parsed(outcome, packet), is_cut)
 }
 
 /// The ends of the flow of an IP packet of this length and type, of which these bytes are there, as

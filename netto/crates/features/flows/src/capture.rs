@@ -1,14 +1,19 @@
-//! Packets from a capture file, by the parser of the programs.
+//! Packets from a capture file, pcap or pcapng, by the parser of the programs.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use pcap_file::pcap::PcapReader;
-use pcap_file::{DataLink, TsResolution};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::flow::{Fragment, FragmentId, Frame, Packet};
 use crate::kernel::collector::Totals;
@@ -19,7 +24,7 @@ use crate::table::{Record, Table, Timeouts};
 const MOST_FRAGMENTS: usize = 4096;
 /// Time between two searches for flows that have ended.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// The first bytes of the format that is not read.
+/// The first bytes of pcapng, which is the same in either byte order.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// What a file had, besides flows.
@@ -99,45 +104,155 @@ fn read_from(
 ) -> anyhow::Result<Capture> {
     let begin = source.fill_buf();
     let begin = begin.with_context(|| format!("cannot read {name}"))?;
-    ensure!(
-        !begin.starts_with(&PCAPNG),
-        "{name} is in the format pcapng, which is not read; `editcap -F pcap {name} new.pcap` converts it"
-    );
-    let mut reader = PcapReader::new(source)
-        .with_context(|| format!("{name} is no pcap file, as `tcpdump -w` writes it"))?;
-    let link = reader.header().datalink;
-    if link != DataLink::ETHERNET {
-        bail!("{name} has frames of the link type {link:?}; only Ethernet can be read");
-    }
-    let unit_ns = match reader.header().ts_resolution {
-        TsResolution::MicroSecond => 1_000,
-        TsResolution::NanoSecond => 1,
+    let mut reading = Reading {
+        headers,
+        table,
+        give,
+        capture: Capture::default(),
+        fragments: Fragments::default(),
+        swept_ns: 0,
+        cut_packets: 0,
+        foreign: None,
     };
-    let mut capture = Capture::default();
-    let mut fragments = Fragments::default();
-    let mut swept_ns = 0;
-    // Raw, because the library refuses packets of which only the begin was captured.
-    while let Some(packet) = reader.next_raw_packet() {
-        let packet = match packet {
-            Ok(packet) => packet,
-            Err(error) => {
-                let whole = "it is damaged or cut off there, and what is before it is shown";
-                capture.notes.push(format!("{name}: {error}: {whole}"));
-                break;
-            }
+    let ended = if begin.starts_with(&PCAPNG) {
+        let reader = PcapNgReader::new(source)
+            .with_context(|| format!("{name} is no whole pcapng file, as `dumpcap` writes it"))?;
+        reading.take_pcapng(reader)
+    } else {
+        let reader = PcapReader::new(source)
+            .with_context(|| format!("{name} is no pcap file, as `tcpdump -w` writes it"))?;
+        reading.take_pcap(reader)
+    };
+    if let Err(error) = ended {
+        let whole = "it is damaged or cut off there, and what is before it is shown";
+        let note = format!("{name}: {error}: {whole}");
+        reading.capture.notes.push(note);
+    }
+    reading.finish(name)
+}
+
+/// A frame of a file.
+struct Captured<'a> {
+    at_ns: u64,
+    data: Cow<'a, [u8]>,
+    /// Its length on the wire.
+    frame_bytes: u32,
+    link: DataLink,
+}
+
+/// A file that is being read.
+struct Reading<'a> {
+    headers: Headers,
+    table: &'a mut Table,
+    give: &'a mut dyn FnMut(Vec<Record>),
+    capture: Capture,
+    fragments: Fragments,
+    swept_ns: u64,
+    /// Packets of which the addresses were captured, and not all of the transport's header.
+    cut_packets: u64,
+    /// How many frames are not Ethernet, and what the first of them is.
+    foreign: Option<(u64, DataLink)>,
+}
+
+impl Reading<'_> {
+    fn take_pcap<R: BufRead>(&mut self, mut reader: PcapReader<R>) -> Result<(), PcapError> {
+        let link = reader.header().datalink;
+        let unit_ns = match reader.header().ts_resolution {
+            TsResolution::MicroSecond => 1_000,
+            TsResolution::NanoSecond => 1,
         };
-        let at_ns = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit_ns;
-        let [begin, end] = capture.span_ns.unwrap_or([at_ns; 2]);
-        capture.span_ns = Some([begin.min(at_ns), end.max(at_ns)]);
-        let frame_bytes = u64::from(packet.orig_len);
-        let totals = &mut capture.totals;
-        match parser::parse(&packet.data, packet.orig_len, headers) {
+        // Raw, because the library refuses packets of which only the begin was captured.
+        while let Some(packet) = reader.next_raw_packet() {
+            let packet = packet?;
+            let seconds_ns = u64::from(packet.ts_sec) * 1_000_000_000;
+            self.take(&Captured {
+                at_ns: seconds_ns + u64::from(packet.ts_frac) * unit_ns,
+                data: packet.data,
+                frame_bytes: packet.orig_len,
+                link,
+            });
+        }
+        if self.foreign.is_none() && link != DataLink::ETHERNET {
+            self.foreign = Some((0, link));
+        }
+        Ok(())
+    }
+
+    fn take_pcapng<R: BufRead>(&mut self, mut reader: PcapNgReader<R>) -> Result<(), PcapError> {
+        // Of the interfaces of this section so far; the library forgets them where another begins.
+        let mut clocks: Vec<(DataLink, Clock)> = Vec::new();
+        while let Some(block) = reader.next_block() {
+            let (number, units, data, frame_bytes) = match block? {
+                Block::SectionHeader(_) => {
+                    clocks.clear();
+                    continue;
+                }
+                Block::InterfaceDescription(described) => {
+                    clocks.push((described.linktype, Clock::of(&described)));
+                    continue;
+                }
+                Block::EnhancedPacket(packet) => (
+                    packet.interface_id as usize,
+                    // The library takes each unit for a nanosecond.
+                    packet.timestamp.as_nanos() as u64,
+                    packet.data,
+                    packet.original_len,
+                ),
+                Block::Packet(packet) => (
+                    usize::from(packet.interface_id),
+                    packet.timestamp,
+                    packet.data,
+                    packet.original_len,
+                ),
+                // Packets without a time are at that of the one before them.
+                Block::SimplePacket(packet) => {
+                    let at_ns = self.capture.span_ns.map_or(0, |[_, end]| end);
+                    let link = clocks.first().map(|(link, _)| *link);
+                    self.take(&Captured {
+                        at_ns,
+                        data: packet.data,
+                        frame_bytes: packet.original_len,
+                        link: link.unwrap_or(DataLink::ETHERNET),
+                    });
+                    continue;
+                }
+                _ => continue,
+            };
+            let Some((link, clock)) = clocks.get(number) else {
+                return Err(PcapError::InvalidField("a packet of no interface"));
+            };
+            self.take(&Captured {
+                at_ns: clock.unix_ns(units),
+                data,
+                frame_bytes,
+                link: *link,
+            });
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, captured: &Captured<'_>) {
+        let Captured { at_ns, link, .. } = *captured;
+        if link != DataLink::ETHERNET {
+            self.foreign.get_or_insert((0, link)).0 += 1;
+            return;
+        }
+        // A simple packet block of pcapng is padded.
+        let length = captured.data.len().min(captured.frame_bytes as usize);
+        let [begin, end] = self.capture.span_ns.unwrap_or([at_ns; 2]);
+        self.capture.span_ns = Some([begin.min(at_ns), end.max(at_ns)]);
+        let frame_bytes = u64::from(captured.frame_bytes);
+        let totals = &mut self.capture.totals;
+        let data = &captured.data[..length];
+        let (frame, is_cut) = parser::parse_capture(data, captured.frame_bytes, self.headers);
+        self.cut_packets += u64::from(is_cut);
+        match frame {
             Frame::Packet(mut parsed) => {
-                fragments.join(&mut parsed);
+                self.fragments.join(&mut parsed);
                 let counts = parsed.counts(at_ns);
                 totals.packets += 1;
                 totals.bytes += counts.bytes;
-                table.take(parsed.key(), counts);
+                self.table.take(parsed.key(), counts);
             }
             Frame::Other => {
                 totals.other_packets += 1;
@@ -148,23 +263,84 @@ fn read_from(
                 totals.malformed_bytes += frame_bytes;
             }
         }
-        if at_ns.saturating_sub(swept_ns) >= SWEEP_NS {
-            swept_ns = at_ns;
-            table.expire(at_ns);
-            give(table.take_ended());
+        if at_ns.saturating_sub(self.swept_ns) >= SWEEP_NS {
+            self.swept_ns = at_ns;
+            self.table.expire(at_ns);
+            (self.give)(self.table.take_ended());
         }
     }
-    give(table.take_ended());
-    Ok(capture)
+
+    fn finish(mut self, name: &dyn Display) -> anyhow::Result<Capture> {
+        (self.give)(self.table.take_ended());
+        if let Some((count, link)) = self.foreign {
+            if self.capture.span_ns.is_none() {
+                bail!("{name} has frames of the link type {link:?}; only Ethernet can be read");
+            }
+            self.capture.notes.push(format!(
+                "{count} frames of {name} are left out: they are no Ethernet frames, but of the link type \
+                 {link:?}"
+            ));
+        }
+        if self.cut_packets > 0 {
+            self.capture.notes.push(format!(
+                "of {} packets less was captured than their headers, and ports that are missing are 0",
+                self.cut_packets
+            ));
+        }
+        Ok(self.capture)
+    }
+}
+
+/// How times of an interface of pcapng are read.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    units_per_second: u128,
+    offset_seconds: i64,
+}
+
+impl Clock {
+    fn of(described: &InterfaceDescriptionBlock<'_>) -> Clock {
+        let mut clock = Clock {
+            units_per_second: 1_000_000,
+            offset_seconds: 0,
+        };
+        for option in &described.options {
+            match option {
+                // A power of two or of ten. Of one that no number here has, times are 0.
+                InterfaceDescriptionOption::IfTsResol(resolution) => {
+                    let base: u128 = if resolution & 0x80 == 0 { 10 } else { 2 };
+                    let power = base.checked_pow(u32::from(resolution & 0x7f));
+                    clock.units_per_second = power.unwrap_or(u128::MAX);
+                }
+                // The library takes it for unsigned.
+                InterfaceDescriptionOption::IfTsOffset(seconds) => {
+                    clock.offset_seconds = seconds.cast_signed();
+                }
+                _ => {}
+            }
+        }
+        clock
+    }
+
+    /// Times before 1970 are 0, and those that no u64 has are the latest.
+    fn unix_ns(self, units: u64) -> u64 {
+        let ns = u128::from(units) * 1_000_000_000 / self.units_per_second;
+        let offset_ns = i128::from(self.offset_seconds) * 1_000_000_000;
+        // 2^64 units are less than 2^94 nanoseconds.
+        let ns = (ns as i128 + offset_ns).max(0);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::fs;
     use std::path::PathBuf;
+    use std::time::Duration;
 
     use pcap_file::pcap::{PcapHeader, PcapWriter, RawPcapPacket};
+    use pcap_file::pcapng::PcapNgWriter;
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
     use tempfile::TempDir;
 
     use super::*;
@@ -260,6 +436,130 @@ mod tests {
     }
 
     #[test]
+    fn packets_captured_up_to_their_addresses_are_flows_and_a_note_says_that_ports_are_missing() {
+        let (_folder, path) = file(DataLink::ETHERNET, &frames(), 34);
+        let (capture, records) = read_all(&path).unwrap();
+        assert_eq!((capture.totals.packets, capture.totals.bytes), (3, 101));
+        assert_eq!(capture.totals.malformed_packets, 1, "{:?}", capture.totals);
+        assert_eq!(records[0].key.ports(), Some([0, 0]));
+        assert!(
+            capture.notes[0].starts_with("of 2 packets less was captured"),
+            "{:?}",
+            capture.notes
+        );
+    }
+
+    /// A file of these frames as `dumpcap` writes it, a millisecond apart: on the first interface times have
+    /// microseconds, on the second nanoseconds and an hour's offset, and a third has other frames.
+    fn pcapng(frames: &[Vec<u8>], most: usize) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pcapng");
+        let mut writer = PcapNgWriter::new(File::create(&path).unwrap()).unwrap();
+        let interfaces = [
+            (DataLink::ETHERNET, vec![]),
+            (
+                DataLink::ETHERNET,
+                vec![
+                    InterfaceDescriptionOption::IfName("lan".into()),
+                    InterfaceDescriptionOption::IfTsResol(9),
+                    InterfaceDescriptionOption::IfTsOffset(3_600),
+                ],
+            ),
+            (DataLink::LINUX_SLL, vec![]),
+        ];
+        for (linktype, options) in interfaces {
+            let described = InterfaceDescriptionBlock {
+                linktype,
+                snaplen: most as u32,
+                options,
+            };
+            writer.write_pcapng_block(described).unwrap();
+        }
+        for (at, frame) in (0_u64..).zip(frames) {
+            let data = &frame[..frame.len().min(most)];
+            let (interface_id, units) = match at % 2 {
+                0 => (0, 3_601_000_000 + at * 1_000),
+                _ => (1, 1_000_000_000 + at * 1_000_000),
+            };
+            let packet = |interface_id| EnhancedPacketBlock {
+                interface_id,
+                timestamp: Duration::from_nanos(units),
+                original_len: frame.len() as u32,
+                data: Cow::Borrowed(data),
+                options: vec![],
+            };
+            writer.write_pcapng_block(packet(interface_id)).unwrap();
+            if at == 0 {
+                writer.write_pcapng_block(packet(2)).unwrap();
+            }
+        }
+        (folder, path)
+    }
+
+    #[test]
+    fn pcapng_is_read_as_pcap_is_with_the_clock_of_each_interface() {
+        let (_folder, path) = file(DataLink::ETHERNET, &frames(), 1_500);
+        let (_, expected) = read_all(&path).unwrap();
+        let (_folder, path) = pcapng(&frames(), 1_500);
+        let (capture, mut records) = read_all(&path).unwrap();
+        assert_eq!(
+            capture.span_ns,
+            Some([3_601_000_000_000, 3_601_004_000_000])
+        );
+        assert_eq!(records[0].counts.first_ns, 3_601_000_000_000);
+        records[0].counts.first_ns -= 3_600_000_000_000;
+        records[0].counts.last_ns -= 3_600_000_000_000;
+        assert_eq!(records, expected);
+        assert_eq!(capture.totals.malformed_packets, 1);
+        assert!(
+            capture.notes[0].starts_with("1 frames of ") && capture.notes[0].contains("LINUX_SLL"),
+            "{:?}",
+            capture.notes
+        );
+        let whole = fs::read(&path).unwrap();
+        for bytes in 0..whole.len() {
+            fs::write(&path, &whole[..bytes]).unwrap();
+            // Whatever it is, it is no panic.
+            let _ = read_all(&path);
+        }
+    }
+
+    #[test]
+    fn a_clock_of_pcapng_may_tick_in_powers_of_two_and_of_what_no_number_has() {
+        let described = |options| InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: 0,
+            options,
+        };
+        for (options, units, unix_ns) in [
+            (vec![], 5, 5_000),
+            (
+                vec![InterfaceDescriptionOption::IfTsResol(0x80 | 10)],
+                512,
+                500_000_000,
+            ),
+            (
+                vec![InterfaceDescriptionOption::IfTsResol(127)],
+                u64::MAX,
+                0,
+            ),
+            (
+                vec![InterfaceDescriptionOption::IfTsResol(0)],
+                u64::MAX,
+                u64::MAX,
+            ),
+            (
+                vec![InterfaceDescriptionOption::IfTsOffset(u64::MAX)],
+                3_000_000,
+                2_000_000_000,
+            ),
+        ] {
+            let clock = Clock::of(&described(options));
+            assert_eq!(clock.unix_ns(units), unix_ns, "{clock:?}");
+        }
+    }
+
+    #[test]
     fn what_is_before_the_end_of_a_cut_file_is_shown_wherever_it_ends() {
         let (_folder, path) = file(DataLink::ETHERNET, &frames(), 1_500);
         let whole = fs::read(&path).unwrap();
@@ -288,7 +588,7 @@ mod tests {
         let said = |path: &Path| format!("{:#}", read_all(path).unwrap_err());
         assert!(said(&path).contains("only Ethernet"), "{}", said(&path));
         for (begin, part) in [
-            (&PCAPNG[..], "editcap -F pcap"),
+            (&PCAPNG[..], "no whole pcapng"),
             (&b"just text that is no capture"[..], "no pcap file"),
             (&b""[..], "no pcap file"),
         ] {

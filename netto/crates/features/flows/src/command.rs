@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use netto_feature::values::in_range;
-use netto_questions::figures::{plain_lines, visible_json};
+use netto_questions::figures::{count, counted, plain_lines, visible_json};
+use netto_questions::terminal::{columns, wrapped};
 use netto_sys::ending::{self, Manner};
 use netto_sys::interface_links::ethernet_index;
 use netto_sys::session::quieten_libbpf;
@@ -23,7 +24,7 @@ use crate::kernel::collector::Collector;
 use crate::names::{self, MOST_NAMES, Names};
 use crate::options::TableArgs;
 use crate::records::Records;
-use crate::report::Measured;
+use crate::report::{Layout, Measured};
 use crate::table::{Record, Table};
 
 /// Length of an interval: how long a flow is in the kernel's table.
@@ -47,7 +48,7 @@ pub struct FlowsArgs {
         required_unless_present = "read"
     )]
     interfaces: Vec<String>,
-    /// Read packets from this pcap file instead; needs no root
+    /// Read packets from this pcap or pcapng file instead; needs no root
     #[arg(long, value_name = "FILE", conflicts_with = "interfaces")]
     read: Option<PathBuf>,
     #[command(flatten)]
@@ -77,6 +78,23 @@ pub struct FlowsArgs {
     /// Once, all flows as JSON
     #[arg(long)]
     json: bool,
+    /// Format of the output: table, or json, which is --json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    format: Format,
+}
+
+/// Formats of the flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Table,
+    /// For programs
+    Json,
 }
 
 /// Shows the flows, until the user ends it or once.
@@ -110,8 +128,12 @@ impl FlowsArgs {
         }
     }
 
+    fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
     fn is_live(&self) -> bool {
-        !self.once && !self.json && io::stdout().is_terminal()
+        !self.once && !self.is_json() && io::stdout().is_terminal()
     }
 
     /// Prints what was measured, once.
@@ -127,16 +149,18 @@ impl FlowsArgs {
             .map(|record| (record.key, record.counts));
         let conversations = conversations::of(flows, self.sort);
         if let Some(mut names) = names {
-            let shown = if self.json { MOST_NAMES } else { self.top };
+            let shown = if self.is_json() { MOST_NAMES } else { self.top };
             let addresses = addresses(&conversations, shown);
             names.wait_for(addresses.clone(), PATIENCE_FOR_NAMES);
             measured.names = names.known(addresses);
         }
-        if self.json {
+        if self.is_json() {
             let json = visible_json(measured.json(records)?.into_bytes());
             return write(&(String::from_utf8(json)? + "\n"));
         }
-        write(&measured.table(&conversations, self.top, None, records))
+        let layout = Layout::of(columns(), self.sort);
+        let table = measured.table(&conversations, self.top, None, records, layout);
+        write(&wrapped(&table, columns()))
     }
 }
 
@@ -232,7 +256,7 @@ fn from_interfaces(args: &FlowsArgs, mut table: Table) -> anyhow::Result<()> {
     });
     say(&format!(
         "at most {} flows{memory}",
-        args.table.most_flows()
+        count(args.table.most_flows().into())
     ));
 
     let is_live = args.is_live();
@@ -305,14 +329,15 @@ fn show(
     args: &FlowsArgs,
     measured: &Measured,
     largest: &[Conversation],
-    [count, over]: [usize; 2],
+    [flows, over]: [usize; 2],
     records: &Records,
     seconds: f64,
 ) -> anyhow::Result<()> {
-    let text = measured.table(largest, args.top, Some(seconds), records);
-    write(&format!(
-        "{HOME}{text}\n{count} flows under way, {over} have ended\n"
-    ))
+    let layout = Layout::of(columns(), args.sort);
+    let text = measured.table(largest, args.top, Some(seconds), records, layout);
+    let (under_way, over) = (counted(flows as u64, "flow", "flows"), count(over as u64));
+    let text = format!("{text}\n{under_way} under way, {over} ended\n");
+    write(&format!("{HOME}{}", wrapped(&text, columns())))
 }
 
 /// Waits until this time; returns whether the user has ended it.

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use metrics_common::sections::{FlowEnd, Subnet};
-use netto_questions::figures::plain_lines;
+use netto_questions::figures::{count, counted, plain_lines};
 use serde::Serialize;
 
-use crate::conversations::{Amount, Conversation, EndPoint};
+use crate::conversations::{Amount, Conversation, EndPoint, Sort};
 use crate::flow::{Direction, Key};
 use crate::kernel::collector::Totals;
 use crate::records::{LeftOut, Records};
@@ -18,9 +18,57 @@ use crate::talkers::subnets;
 
 /// Names of TCP's flags by their bits, from the lowest.
 const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
-/// Columns for an end, and for a figure.
-const END: usize = 44;
-const FIGURE: usize = 9;
+/// Columns for an end where there is room for any: an IPv6 address with its port takes 47.
+const END: usize = 48;
+
+/// How many columns the table's columns have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    protocol: usize,
+    end: usize,
+    figure: usize,
+    /// Whether packets have columns, and whether bytes have.
+    shown: [bool; 2],
+    has_room: bool,
+}
+
+impl Layout {
+    /// For a terminal of this width, or for something else than a terminal. On a narrow one, a conversation
+    /// has only the amounts by which it is sorted.
+    pub(crate) fn of(columns: Option<usize>, sort: Sort) -> Layout {
+        let layout = |columns: usize, protocol: usize, figure: usize, shown: [bool; 2]| {
+            let figures = 2 * shown.iter().filter(|is_shown| **is_shown).count() * figure;
+            Layout {
+                protocol,
+                end: (columns.saturating_sub(protocol + figures) / 2).clamp(12, END),
+                figure,
+                shown,
+                has_room: false,
+            }
+        };
+        let whole = layout(usize::MAX, 9, 13, [true; 2]);
+        let width = whole.protocol + 2 * whole.end + 4 * whole.figure;
+        match columns {
+            None => Layout {
+                has_room: true,
+                ..whole
+            },
+            Some(columns) if columns > width => whole,
+            Some(columns) if columns >= 100 => layout(columns, 9, 12, [true; 2]),
+            Some(columns) => {
+                let is_by_packets = sort == Sort::Packets;
+                layout(columns, 8, 11, [is_by_packets, !is_by_packets])
+            }
+        }
+    }
+
+    /// Of figures of packets and of bytes, those that are shown.
+    fn shown<T>(self, packets: [T; 2], bytes: [T; 2]) -> impl Iterator<Item = T> {
+        let both = self.shown.into_iter().zip([packets, bytes]);
+        both.filter(|(is_shown, _)| *is_shown)
+            .flat_map(|(_, figures)| figures)
+    }
+}
 
 /// What was measured.
 #[derive(Debug, Clone, Default)]
@@ -144,18 +192,20 @@ impl Measured {
             })
     }
 
-    /// With the name, if it is known, cut to its column, of which so many characters are taken.
-    fn end_text(&self, end: EndPoint, taken: usize) -> String {
+    /// With the name, if it is known, cut to so many columns.
+    fn end_text(&self, end: EndPoint, room: usize) -> String {
         let (address, port) = end;
-        let Some(name) = self.names.get(&address) else {
-            return end_text(end);
-        };
         let port = port.map_or(String::new(), |port| format!(":{port}"));
+        let (host, behind) = match (self.names.get(&address), address, port.is_empty()) {
+            (Some(name), _, _) => (name.clone(), port),
+            (None, IpAddr::V6(address), false) => (format!("[{address}"), format!("]{port}")),
+            (None, address, _) => (address.to_string(), port),
+        };
         // A space follows.
-        let room = (END - 1).saturating_sub(taken + port.len());
-        match name.get(..room.saturating_sub(1)) {
-            Some(begin) if name.len() > room => format!("{begin}…{port}"),
-            _ => format!("{name}{port}"),
+        let room = room.saturating_sub(1 + behind.chars().count());
+        match host.get(..room.saturating_sub(1)) {
+            Some(begin) if host.len() > room => format!("{begin}…{behind}"),
+            _ => format!("{host}{behind}"),
         }
     }
 
@@ -202,15 +252,18 @@ impl Measured {
         let packets: u64 = prefixes.map(|(counts, _)| counts.packets).sum();
         if packets > 0 {
             notes.push(format!(
-                "{packets} packets are counted by prefix, not to flows, because the table was full: \
-                 --flows-max sets its size"
+                "{} packets are counted by prefix, not to flows, because the table was full: \
+                 --flows-max sets its size",
+                count(packets)
             ));
         }
         let (packets, bytes) = (self.totals.lost_packets, self.totals.lost_bytes);
         if packets > 0 {
             notes.push(format!(
-                "{packets} packets with {bytes} bytes are in no flow and in no prefix, because both \
-                 tables were full: --flows-max sets the size of the one"
+                "{} packets with {} bytes are in no flow and in no prefix, because both \
+                 tables were full: --flows-max sets the size of the one",
+                count(packets),
+                count(bytes)
             ));
         }
         let LeftOut {
@@ -220,8 +273,10 @@ impl Measured {
         } = records.left_out;
         if records > 0 {
             notes.push(format!(
-                "{records} flows with {packets} packets and {bytes} bytes are not listed: \
-                 --flows-max sets how many are"
+                "{} flows with {} packets and {} bytes are not listed: --flows-max sets how many are",
+                count(records),
+                count(packets),
+                count(bytes)
             ));
         }
         notes
@@ -252,6 +307,7 @@ impl Measured {
         lines: usize,
         per_seconds: Option<f64>,
         records: &Records,
+        layout: Layout,
     ) -> String {
         let Totals {
             packets,
@@ -260,31 +316,37 @@ impl Measured {
             other_packets,
             ..
         } = self.totals;
+        let Layout {
+            protocol: protocols,
+            end: ends,
+            figure: figures,
+            ..
+        } = layout;
         let rate = if per_seconds.is_some() { "/s" } else { "" };
         // Writing to a string cannot fail.
         let mut text = format!(
-            "netto flows · {} · {:.1} s · {} conversations · {} packets, {}B",
+            "netto flows · {} · {:.1} s · {} · {}, {}B",
             self.source,
             self.seconds,
-            conversations.len(),
-            packets,
+            counted(conversations.len() as u64, "conversation", "conversations"),
+            counted(packets, "packet", "packets"),
             scaled(bytes as f64),
         );
-        for (count, what) in [(malformed_packets, "malformed"), (other_packets, "not IP")] {
-            if count > 0 {
-                let _ = write!(text, ", {count} {what}");
+        for (amount, what) in [(malformed_packets, "malformed"), (other_packets, "not IP")] {
+            if amount > 0 {
+                let _ = write!(text, ", {} {what}", count(amount));
             }
         }
-        let _ = write!(text, "\n\n{:<9}{:<END$}{:<END$}", "protocol", "from", "to");
-        for what in ["→ packets", "← packets", "→ bytes", "← bytes"] {
-            let _ = write!(
-                text,
-                "{:>width$}",
-                format!("{what}{rate}"),
-                width = FIGURE + 4
-            );
+        let _ = write!(
+            text,
+            "\n\n{:<protocols$}{:<ends$}{:<ends$}",
+            "protocol", "from", "to"
+        );
+        for what in layout.shown(["→ packets", "← packets"], ["→ bytes", "← bytes"]) {
+            let _ = write!(text, "{:>figures$}", format!("{what}{rate}"));
         }
         text.push('\n');
+        let scaled = |amount: u64| scaled(amount as f64 / per_seconds.unwrap_or(1.0));
         for conversation in conversations.iter().take(lines) {
             let name = protocol_text(conversation.protocol);
             let interface = match self.interface(conversation.interface) {
@@ -296,17 +358,16 @@ impl Measured {
                 [] => String::new(),
                 _ => format!(" vlan {}", vlans.join(".")),
             };
-            let taken = interface.len() + vlans.len();
-            let from = self.end_text(conversation.ends[0], taken);
+            let room = ends.saturating_sub(interface.len() + vlans.len());
+            let from = self.end_text(conversation.ends[0], room);
             let from = format!("{interface}{from}{vlans}");
-            let to = self.end_text(conversation.ends[1], 0);
-            let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
+            let to = self.end_text(conversation.ends[1], ends);
+            let _ = write!(text, "{name:<protocols$}{from:<ends$}{to:<ends$}");
             let [there, back] = conversation.amounts;
-            let packets = |amount: Amount| amount.packets;
-            let bytes = |amount: Amount| amount.bytes;
-            for amount in [packets(there), packets(back), bytes(there), bytes(back)] {
-                let amount = scaled(amount as f64 / per_seconds.unwrap_or(1.0));
-                let _ = write!(text, "{amount:>width$}", width = FIGURE + 4);
+            let packets = [there, back].map(|amount: Amount| amount.packets);
+            let bytes = [there, back].map(|amount: Amount| amount.bytes);
+            for amount in layout.shown(packets, bytes) {
+                let _ = write!(text, "{:>figures$}", scaled(amount));
             }
             text.push('\n');
         }
@@ -315,12 +376,18 @@ impl Measured {
         for prefix in prefixes.iter().take(lines) {
             let name = protocol_text(prefix.seen.protocol);
             let (from, to) = (prefix.source.to_string(), prefix.destination.to_string());
-            let _ = write!(text, "{name:<9}{from:<END$}{to:<END$}");
-            for amount in [prefix.packets, prefix.bytes] {
-                let amount = scaled(amount as f64 / per_seconds.unwrap_or(1.0));
-                let _ = write!(text, "{amount:>width$}{:width$}", "", width = FIGURE + 4);
+            let _ = write!(text, "{name:<protocols$}{from:<ends$}{to:<ends$}");
+            let (packets, bytes) = (scaled(prefix.packets), scaled(prefix.bytes));
+            let nothing = String::new;
+            for amount in layout.shown([packets, nothing()], [bytes, nothing()]) {
+                let _ = write!(text, "{amount:>figures$}");
             }
-            let _ = writeln!(text, "  at least {} flows", prefix.least_flows);
+            if !layout.has_room {
+                text.truncate(text.trim_end().len());
+                let _ = write!(text, "\n{:protocols$}", "");
+            }
+            let flows = counted(prefix.least_flows, "flow", "flows");
+            let _ = writeln!(text, "  at least {flows}");
         }
         for note in self.all_notes(records) {
             let _ = writeln!(text, "\nnote: {note}.");
@@ -388,8 +455,10 @@ fn end_name(end: End) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
-    use crate::conversations::{self, Sort};
+    use crate::conversations;
     use crate::flow::Frame;
     use crate::frames::{ethernet, ipv4, ipv6, tcp, with_ports};
     use crate::kernel::collector::{self, Part};
@@ -463,7 +532,13 @@ mod tests {
                 .listed
                 .iter()
                 .map(|record| (record.key, record.counts));
-            let table = measured.table(&conversations::of(flows, Sort::Bytes), 9, None, &records);
+            let table = measured.table(
+                &conversations::of(flows, Sort::Bytes),
+                9,
+                None,
+                &records,
+                Layout::of(None, Sort::Bytes),
+            );
             assert!(table.contains(shown), "{table}");
             assert!(table.contains(" 192.0.2.2:443 "), "{table}");
         }
@@ -518,7 +593,13 @@ mod tests {
         let conversations = conversations::of(flows, Sort::Bytes);
         let mut measured = measured();
         measured.source = "eth0\u{1b}[2J".to_owned();
-        let text = measured.table(&conversations, 1, Some(0.5), &Records::new(1));
+        let text = measured.table(
+            &conversations,
+            1,
+            Some(0.5),
+            &Records::new(1),
+            Layout::of(None, Sort::Bytes),
+        );
         assert!(!text.contains('\u{1b}'), "it commands no terminal: {text}");
         let row = text.lines().find(|line| line.starts_with("tcp")).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
@@ -541,7 +622,7 @@ mod tests {
         };
         let prefix = |flows| collector::Prefix { part, flows };
         records.add_prefixes(&[prefix(9), prefix(200)]);
-        let text = measured().table(&[], 9, None, &records);
+        let text = measured().table(&[], 9, None, &records, Layout::of(None, Sort::Bytes));
         let row = text.lines().find(|line| line.starts_with("tcp")).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
         let ends = ["tcp", "192.0.2.0/24", "192.0.2.2", "2", "3.0", "k"];
@@ -561,6 +642,85 @@ mod tests {
         assert_eq!(
             (&prefix["packets"], &prefix["least_flows"]),
             (&2.into(), &200.into())
+        );
+    }
+
+    #[test]
+    fn the_table_is_as_wide_as_the_terminal_and_keeps_ports() {
+        let six = Ipv6Addr::new(
+            0x2001, 0xdb8, 0x1234, 0x5678, 0x9abc, 0xdef0, 0x1234, 0x5678,
+        );
+        let four = Ipv4Addr::new(192, 168, 100, 200);
+        let conversation = |ends: [IpAddr; 2]| Conversation {
+            interface: 0,
+            vlans: Vec::new(),
+            protocol: 6,
+            ends: ends.map(|address| (address, Some(65_535))),
+            amounts: [Amount {
+                packets: 123,
+                bytes: 12_345_678,
+            }; 2],
+        };
+        let all = [
+            conversation([six.into(); 2]),
+            conversation([four.into(); 2]),
+        ];
+        let listed = records(9).listed[0];
+        let mut records = Records::new(9);
+        let part = Part {
+            key: listed.key.aggregated([24, 32]),
+            cpu: 0,
+            counts: listed.counts,
+            sampled: 1,
+            squares: 1,
+        };
+        records.add_prefixes(&[collector::Prefix { part, flows: 200 }]);
+        for (columns, headings) in [
+            (80, &["→ bytes/s", "← bytes/s"][..]),
+            (
+                110,
+                &["→ packets/s", "← packets/s", "→ bytes/s", "← bytes/s"],
+            ),
+            (
+                160,
+                &["→ packets/s", "← packets/s", "→ bytes/s", "← bytes/s"],
+            ),
+        ] {
+            let layout = Layout::of(Some(columns), Sort::Bytes);
+            let text = measured().table(&all, 9, Some(1.0), &records, layout);
+            let (table, notes) = text.split_once("\nnote: ").unwrap();
+            for line in table.lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {line}");
+            }
+            assert!(notes.contains("by prefix"), "{notes}");
+            let heading = table.lines().nth(2).unwrap();
+            for part in headings {
+                assert!(heading.contains(part), "{columns}: {heading}");
+            }
+            assert_eq!(heading.contains("packets"), headings.len() == 4);
+            assert!(table.contains(" 192.168.100.200:65535 "), "{table}");
+            assert_eq!(table.contains("…]:65535 "), columns < 160, "{table}");
+            assert!(table.contains("at least 200 flows"), "{table}");
+        }
+        let by_packets = Layout::of(Some(80), Sort::Packets);
+        let text = measured().table(&all, 9, None, &records, by_packets);
+        assert!(
+            text.contains("→ packets") && !text.contains("→ bytes"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_is_one_and_thousands_are_separated() {
+        let mut measured = measured();
+        measured.totals.packets = 1_234_567;
+        let flows = records(9).listed.into_iter().take(1);
+        let one = conversations::of(flows.map(|record| (record.key, record.counts)), Sort::Bytes);
+        let layout = Layout::of(None, Sort::Bytes);
+        let text = measured.table(&one, 9, None, &Records::new(9), layout);
+        assert!(
+            text.contains(" · 1 conversation · 1\u{202f}234\u{202f}567 packets, "),
+            "{text}"
         );
     }
 

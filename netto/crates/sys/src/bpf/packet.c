@@ -9,6 +9,10 @@
 #define bpf_probe_read_kernel(to, bytes, from) (__builtin_memcpy(to, from, bytes), 0)
 #include "packet.h"
 
+/* What is looked at of a capture that ends within its headers, and what is put behind it. */
+#define CAPTURE_BYTES 256
+#define CAPTURE_PADDING 64
+
 int netto_packet_parse(const __u8 *frame, __u32 captured, __u32 frame_bytes, bool is_inner,
 		       bool is_copied, struct netto_flow_packet *packet)
 {
@@ -19,6 +23,37 @@ int netto_packet_parse(const __u8 *frame, __u32 captured, __u32 frame_bytes, boo
 
 	if (is_inner && outcome == NETTO_PACKET_PARSED)
 		return packet_within(&cursor, packet);
+	return outcome;
+}
+
+/*
+ * The same of a frame of a file, which may have been captured in part. Where the capture ends behind the
+ * addresses, but before the end of the transport's header, what was not captured of that counts as 0, and
+ * `is_cut` is set.
+ */
+int netto_packet_of_capture(const __u8 *frame, __u32 captured, __u32 frame_bytes, bool is_inner, bool *is_cut,
+			    struct netto_flow_packet *packet)
+{
+	__u8 padded[CAPTURE_BYTES + CAPTURE_PADDING];
+	struct packet_cursor cursor = { .at = padded, .left = frame_bytes };
+	int outcome = netto_packet_parse(frame, captured, frame_bytes, is_inner, false, packet);
+
+	*is_cut = false;
+	/* The size of the packet is set where its addresses are. */
+	if (outcome != NETTO_PACKET_MALFORMED || !packet->ip_bytes || captured >= frame_bytes ||
+	    captured > CAPTURE_BYTES)
+		return outcome;
+	__builtin_memset(padded, 0, sizeof(padded));
+	__builtin_memcpy(padded, frame, captured);
+	cursor.end = padded + captured + CAPTURE_PADDING;
+	outcome = packet_parse(&cursor, 0, packet);
+	/* A length of TCP's header that was not captured is no wrong length. */
+	if (outcome == NETTO_PACKET_MALFORMED && (packet->talk >> 32 & 0xff) == 6 && cursor.left >= 20 &&
+	    cursor.at + 20 > padded + captured) {
+		packet->header_bytes += 20;
+		outcome = NETTO_PACKET_PARSED;
+	}
+	*is_cut = outcome == NETTO_PACKET_PARSED;
 	return outcome;
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 
-use super::Headers;
+use super::{Headers, parse_capture};
 use crate::flow::{Fragment, Frame, Packet};
 use crate::frames::{
     TOS, TTL, V4, V6, ethernet, extension, fragment, gre, ipv4, ipv6, tcp, vxlan, with_ports,
@@ -270,6 +270,54 @@ fn a_capture_of_all_headers_suffices_and_one_byte_less_does_not() {
             assert_eq!(cut, expected, "{name}: {bytes} bytes captured");
         }
     }
+}
+
+#[test]
+fn a_capture_that_ends_behind_the_addresses_has_them_and_port_0_for_what_is_missing() {
+    let captured = |frame: &[u8], bytes: usize| {
+        parse_capture(&frame[..bytes], frame.len() as u32, Headers::Outer)
+    };
+    for (what, protocol, payload) in [
+        ("tcp", 6, tcp(PORTS, 0x12, 3, &[0; 100])),
+        ("udp", 17, with_ports(PORTS, 8, &[0; 100])),
+    ] {
+        let four = ethernet(&[], IPV4, &ipv4(0, 0, protocol, &payload));
+        let six = ethernet(&[], IPV6, &ipv6(protocol, &payload));
+        for (frame, headers) in [(four, 34), (six, 54)] {
+            let whole = packet(&frame);
+            for bytes in 0..headers {
+                let (cut, _) = captured(&frame, bytes);
+                assert_eq!(cut, Frame::Malformed, "{what}: {bytes} bytes");
+            }
+            for bytes in headers..frame.len() {
+                let (Frame::Packet(cut), is_cut) = captured(&frame, bytes) else {
+                    panic!("{what}: {bytes} bytes");
+                };
+                let transport = if protocol == 6 { 32 } else { 8 };
+                assert_eq!(is_cut, bytes < headers + transport, "{what}: {bytes} bytes");
+                let (key, whole_key) = (cut.key(), whole.key());
+                assert_eq!(
+                    (key.source(), key.destination(), key.protocol()),
+                    (whole_key.source(), whole_key.destination(), protocol)
+                );
+                assert_eq!(cut.counts(0).bytes, whole.counts(0).bytes);
+                if bytes == headers {
+                    assert_eq!(key.ports(), Some([0, 0]), "{what}");
+                }
+                if bytes >= headers + 4 {
+                    assert_eq!(key, whole_key, "{what}: {bytes} bytes");
+                }
+            }
+        }
+    }
+    let mut wrong = ethernet(&[], IPV4, &ipv4(0, 0, 6, &tcp(PORTS, 0, 0, &[0; 50])));
+    wrong[14 + 20 + 12] = 4 << 4;
+    let (outcome, is_cut) = captured(&wrong, 60);
+    assert_eq!(
+        (outcome, is_cut),
+        (Frame::Malformed, false),
+        "a header of 16 bytes"
+    );
 }
 
 #[test]
