@@ -49,6 +49,9 @@ Exit codes:
   2  wrong usage: an unknown option or an impossible value
   128 and the number of the signal that has ended another command: 129, if its terminal has gone";
 
+/// The group of options that say how much is measured, and what that may cost.
+const COST: &str = "How much is measured";
+
 /// How much CPU networking costs this host, on which CPU, in which part of the network stack.
 #[derive(Debug, Parser)]
 #[command(
@@ -142,6 +145,7 @@ pub struct HostArgs {
 
 /// Options of every command that measures this host.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Measuring this host")]
 pub struct MeasureArgs {
     /// Where it is described.
     #[command(flatten)]
@@ -160,6 +164,7 @@ pub struct MeasureArgs {
 
 /// Options of every command whose log lines a user can see.
 #[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "What netto says")]
 pub struct LevelArgs {
     /// How much to log: error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
@@ -168,6 +173,7 @@ pub struct LevelArgs {
 
 /// Options of every command that serves the dashboard.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Serving")]
 pub struct ServeArgs {
     /// Address to listen on; anybody who reaches it can read it. Or a UNIX socket, for those whom its
     /// mode and group let in: unix:/run/netto.sock?mode=660&group=adm [default: 127.0.0.1]
@@ -191,24 +197,45 @@ pub struct ServeArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArgs {
     /// Stack samples per second and CPU [default: 1000]
-    #[arg(short, long, value_parser = in_range(1..=100_000_u64, "Hz"), value_name = "HZ")]
+    #[arg(
+        short,
+        long,
+        value_parser = in_range(1..=100_000_u64, "Hz"),
+        value_name = "HZ",
+        help_heading = COST
+    )]
     pub frequency: Option<u64>,
     /// What netto may cost, in per cent of each CPU's time, averaged over ten seconds: what is too
     /// frequent to be timed within it is sampled, and stacks are sampled less often [default: 1]
-    #[arg(long, value_parser = in_range(0.1..=100.0_f64, "per cent"), value_name = "PERCENT")]
+    #[arg(
+        long,
+        value_parser = in_range(0.1..=100.0_f64, "per cent"),
+        value_name = "PERCENT",
+        help_heading = COST
+    )]
     pub max_overhead: Option<f64>,
     /// How well the parts of an event are to be known: half of the interval of a part's share after 20 seconds,
     /// percentage points. Samples for it come before all other parts of --max-overhead [default: 5]
-    #[arg(long, value_parser = in_range(0.5..=50.0_f64, "points"), value_name = "POINTS")]
+    #[arg(
+        long,
+        value_parser = in_range(0.5..=50.0_f64, "points"),
+        value_name = "POINTS",
+        help_heading = COST
+    )]
     pub precision: Option<f64>,
     /// Length of a measured interval, milliseconds [default: 500]
-    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS")]
+    #[arg(
+        value_parser = in_range(50..=60_000_u64, "ms"),
+        long,
+        value_name = "MS",
+        help_heading = COST
+    )]
     pub user_period: Option<u64>,
     /// Whom to serve and how.
     #[command(flatten)]
     pub serve: ServeArgs,
     /// Write every snapshot to this file; an existing netto log is continued
-    #[arg(short, long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH", help_heading = log::GROUP)]
     pub log_file: Option<PathBuf>,
     /// Which metrics Prometheus gets.
     #[command(flatten)]
@@ -354,11 +381,13 @@ fn as_usual(command: clap::Command, run: &clap::Command) -> clap::Command {
 fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {
     // The options would bring their own text, instead of the command's.
     let about = command.get_about().cloned().unwrap_or_default();
-    let options = features.iter().filter_map(|feature| feature.options);
-    let command = options.fold(command, |command, of_feature| {
-        (of_feature.arguments)(command)
+    let with_options = features
+        .iter()
+        .filter_map(|feature| Some((feature.name, feature.options?)));
+    let command = with_options.fold(command, |command, (name, options)| {
+        (options.arguments)(command.next_help_heading(format!("The feature {name}")))
     });
-    command.about(about)
+    command.next_help_heading(None::<&str>).about(about)
 }
 
 /// What features are asked to do.
@@ -546,6 +575,33 @@ mod tests {
             let text = usage(line);
             assert!(text.contains(expected), "{line}: {text}");
             assert_eq!(text.lines().count(), 2, "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn help_of_run_has_its_options_in_groups() {
+        for line in ["netto --help", "netto run --help"] {
+            let Err(Refusal::Answer(help)) = parsed(line) else {
+                panic!("no help");
+            };
+            let (before, _) = help.split_once("--frequency").unwrap();
+            assert!(
+                before.ends_with("How much is measured:\n  -f, "),
+                "{before}"
+            );
+            for (heading, option) in [
+                ("Measuring this host:", "--method"),
+                ("Serving:", "--max-clients"),
+                ("The log file:", "--log-file"),
+                ("The log file:", "--log-max-size"),
+                ("Metrics for Prometheus:", "--prometheus-per-cpu"),
+                ("The feature flows:", "--flows-max"),
+                ("What netto says:", "--log-level"),
+            ] {
+                let (_, behind) = help.split_once(&format!("\n{heading}\n")).expect(heading);
+                let group = behind.split("\n\n").next().unwrap_or_default();
+                assert!(group.contains(option), "{heading} {group}");
+            }
         }
     }
 

@@ -10,8 +10,12 @@ use clap::{Args, Subcommand};
 
 use netto_feature::values::in_range;
 
+/// The group of options of `--log-file`.
+pub const GROUP: &str = "The log file";
+
 /// Options of `--log-file`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = GROUP)]
 pub struct LogArgs {
     /// Begin another log file when this one has so many bytes, such as 500M (k, M, G: powers of
     /// 1000); the old one gets the time as the end of its name

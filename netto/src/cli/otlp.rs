@@ -7,6 +7,7 @@ use netto_feature::values::{in_range, understood};
 
 /// Where metrics are pushed, and how often.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Pushing metrics by OTLP")]
 pub struct OtlpArgs {
     /// Push metrics to this receiver of OTLP over HTTP, such as an OpenTelemetry collector at
     /// http://127.0.0.1:4318; without a path, to /v1/metrics there

@@ -5,6 +5,7 @@ use netto_metrics::per_cpu::PerCpu;
 
 /// Which metrics Prometheus gets, and how they are called.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Metrics for Prometheus")]
 pub struct PrometheusArgs {
     /// Which of Prometheus' metrics are by CPU: components (all of them), events (all except those
     /// by component), or none; the others are sums of all CPUs [default: components]
