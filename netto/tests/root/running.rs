@@ -232,14 +232,26 @@ fn no_program_is_left_in_the_kernel_after_sigterm() -> Result<()> {
 }
 
 fn who_asks_for_what_cannot_run_is_warned() -> Result<()> {
-    let daemon = Daemon::start(&["--flows", "nope0", "--owners", "none"])?;
+    // More processes than that the kernel does not number.
+    let options = "--flows nope0 --owners none --latency --latency-pids 4194305 --health --score-devices nope1";
+    let options: Vec<&str> = options.split(' ').collect();
+    let daemon = Daemon::start(&options)?;
+    for (what, name) in [
+        ("flows does not run", "nope0"),
+        ("latency does not run", "there is no process 4194305"),
+        ("The score is without", "nope1"),
+    ] {
+        // What is found within the first interval is told then.
+        child::eventually(|| {
+            let stderr = daemon.process.stderr();
+            let mut lines = stderr.lines();
+            let is_warned =
+                |line: &str| line.contains("WARN") && line.contains(what) && line.contains(name);
+            ensure!(lines.any(is_warned), "{what}: {stderr}");
+            Ok(())
+        })?;
+    }
     let stderr = daemon.process.stderr();
-    ensure!(
-        stderr.contains("WARN")
-            && stderr.contains("flows does not run")
-            && stderr.contains("nope0"),
-        "{stderr}"
-    );
     ensure!(
         !stderr.contains("owners does not run"),
         "as asked: {stderr}"

@@ -155,7 +155,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
                 availability: if settings.is_wanted(feature) {
                     Availability::by("demo")
                 } else {
-                    Availability::missing("not enabled")
+                    Availability::missing(feature.turned_off)
                 },
             })
             .collect(),

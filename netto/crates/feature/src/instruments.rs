@@ -33,6 +33,8 @@ pub struct Feature {
     pub is_essential: bool,
     /// Whether these options ask for it; `netto demo` makes up nothing of what nobody asks for.
     pub is_asked_for: fn(&FeatureOptions) -> bool,
+    /// Why it does not run where nobody asks for it, and which option does.
+    pub turned_off: &'static str,
     /// What it wants samples to carry, with these options.
     pub tags: fn(&FeatureOptions) -> Tags,
     /// What it may do with these options besides what every netto may.
@@ -70,6 +72,7 @@ impl Feature {
             name,
             is_essential: false,
             is_asked_for: |_| true,
+            turned_off: "not enabled",
             tags: |_| Tags::None,
             capabilities: |_| &[],
             start,

@@ -12,7 +12,6 @@ use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{FlowTime, Platform, Tick};
 
-use crate::NAME;
 use crate::command::unix_offset_ns;
 use crate::export::Exporter;
 use crate::flow::Direction;
@@ -24,6 +23,7 @@ use crate::sampling::{self, ENTRY_NS, Load, SEEN_NS};
 use crate::shares::{self, Received, Shown, Times};
 use crate::table::Table;
 use crate::talkers;
+use crate::{NAME, TURNED_OFF};
 
 /// Topics of notes.
 const SAMPLED: &str = "flows, sampled";
@@ -69,7 +69,7 @@ pub(crate) fn start(
         platform.tell(topic, None);
     }
     let Some(request) = options.of::<Request>(NAME) else {
-        bail!("not enabled; --flows INTERFACE counts who talks to whom");
+        bail!(TURNED_OFF);
     };
     let cpus = platform.readers.possible_cpus;
     let mut collector =

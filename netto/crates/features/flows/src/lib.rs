@@ -38,6 +38,7 @@ pub use command::{FlowsArgs, run};
 /// CPU time is measured without it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<options::Request>(NAME).is_some(),
+    turned_off: TURNED_OFF,
     tags: |options| match options.of::<options::Request>(NAME) {
         Some(_) => Tags::Ends,
         None => Tags::None,
@@ -52,6 +53,7 @@ pub const FEATURE: Feature = Feature {
 };
 
 const NAME: &str = "flows";
+const TURNED_OFF: &str = "not enabled; --flows INTERFACE counts who talks to whom";
 
 /// What the programs and this crate agree on; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]

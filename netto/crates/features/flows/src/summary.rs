@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use metrics_common::sections::{Columns, Conversation, FlowSort, Section};
 use metrics_common::{Flows, Snapshot};
 use netto_feature::summary::{Summarizer, Summary};
-use netto_questions::figures::cpus;
+use netto_questions::figures::{count, cpus};
 
 use crate::api;
 use crate::report::{end_text, protocol_text};
@@ -79,10 +79,10 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
         ];
         let _ = writeln!(
             text,
-            "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.2} {:>9.0} {:>8} {:>6} {:>9} {:>6}",
+            "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.2} {:>9} {:>8} {:>6} {:>9} {:>6}",
             service(conversation),
             amount.bytes as f64 / 1e6 / seconds,
-            amount.packets as f64 / seconds,
+            count((amount.packets as f64 / seconds).round() as u64),
             time(conversation.cpu_ns),
             time(margins[0]),
             time(conversation.sampled.sent_ns),
@@ -91,7 +91,11 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
     }
     let more = flows.conversations.len().saturating_sub(LINES);
     if more > 0 {
-        let _ = writeln!(text, "and {more} more; --format json has them");
+        let _ = writeln!(
+            text,
+            "and {} more; --format json has them",
+            count(more as u64)
+        );
     }
     text
 }
@@ -155,7 +159,7 @@ mod tests {
             "192.0.2.2:443",
             "https",
             "2.00",
-            "1000",
+            "1\u{202f}000",
             "0.700",
             "–",
             "–",

@@ -49,6 +49,7 @@ pub use api::SCHEMAS;
 /// CPU time is measured without it, and only who asks for it has it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<Request>(NAME).is_some(),
+    turned_off: TURNED_OFF,
     capabilities: |options| match options.of::<Request>(NAME) {
         Some(request) if request.asks_ata => &[Capability::CAP_SYS_RAWIO],
         _ => &[],
@@ -62,7 +63,9 @@ pub const FEATURE: Feature = Feature {
 };
 
 const NAME: &str = "health";
-/// The topic of a note.
+const TURNED_OFF: &str = "not enabled; --health measures what a host's score depends on";
+/// The topics of its notes.
+const ABSENT: &str = "health devices";
 const PLACES: &str = "health places";
 
 /// Its probes.
@@ -117,7 +120,7 @@ fn missing(figure: &str, reason: impl Into<String>) -> MissingFigure {
 /// Starts without connections, links and drives, which are read later.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let Some(request) = options.of::<Request>(NAME).cloned() else {
-        bail!("not enabled; --health measures what a host's score depends on");
+        bail!(TURNED_OFF);
     };
     let agent = request.agent.map(Agent::start).transpose()?;
     let agent = agent.map(|agent| (agent, Recent::default()));
@@ -318,9 +321,15 @@ impl Instrument for Watcher {
             Ok(text) => {
                 let listed = parse(&text);
                 self.devices.learn(&listed);
-                let absent = self.devices.absent(&listed);
+                let absent: Vec<&str> = self.devices.absent(&listed).collect();
+                let names = absent.join(", ");
+                let note = format!("The score is without {names}: there is no such block device.");
+                let note = (!absent.is_empty()).then_some(note);
+                tick.platform.tell(ABSENT, note);
                 lacks.extend(
-                    absent.map(|name| missing("block", format!("there is no device {name}"))),
+                    absent
+                        .into_iter()
+                        .map(|name| missing("block", format!("there is no device {name}"))),
                 );
                 let without_place = self.place(&listed, probed.timings.as_ref());
                 let devices = &self.devices;

@@ -34,6 +34,7 @@ pub use api::API;
 /// CPU time is measured without it.
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| options.of::<Request>("latency").is_some(),
+    turned_off: TURNED_OFF,
     options: Some(options::OPTIONS),
     command: Some(command::COMMAND),
     list: Some(points::list),
@@ -45,6 +46,8 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// Its probes; the cost of an event follows from the request.
+const TURNED_OFF: &str = "not enabled; --latency measures where packets wait in the stack";
+
 const GROUP: ProbeGroup = ProbeGroup {
     name: "latency",
     label: "latencies",
@@ -72,7 +75,7 @@ struct Latencies {
 /// If latencies are not requested, or the kernel refuses all probes.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let Some(request) = options.of::<Request>(FEATURE.name).cloned() else {
-        anyhow::bail!("not enabled; --latency measures where packets wait in the stack");
+        anyhow::bail!(TURNED_OFF);
     };
     let (probes, hooks) = Probes::start(&platform.roots, platform.readers.possible_cpus, &request)?;
     let price = probes.plan().means.price();

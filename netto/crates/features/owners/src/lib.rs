@@ -48,6 +48,7 @@ pub use api::API;
 /// Without it, only the owners of the cost are unknown. Its options are an [`OwnerLevel`].
 pub const FEATURE: Feature = Feature {
     is_asked_for: |options| level(options) != OwnerLevel::None,
+    turned_off: TURNED_OFF,
     tags: |options| match level(options) {
         OwnerLevel::None => Tags::None,
         _ => Tags::Owners,
@@ -92,6 +93,9 @@ struct WhoseCost {
     long_causes: Vec<Tally<u32>>,
 }
 
+const TURNED_OFF: &str =
+    "turned off by --owners none; cgroup (or process) shows the owners of CPU time";
+
 fn level(options: &FeatureOptions) -> OwnerLevel {
     options.of(FEATURE.name).copied().unwrap_or_default()
 }
@@ -102,8 +106,7 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 /// If owners are not requested, or samples or probes are unavailable.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     if level(options) == OwnerLevel::None {
-        let why = "turned off by --owners none; cgroup (or process) shows the owners of CPU time";
-        return Err(TurnedOff(why).into());
+        return Err(TurnedOff(TURNED_OFF).into());
     }
     anyhow::ensure!(
         platform.sampling.is_some(),

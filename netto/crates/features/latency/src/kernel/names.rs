@@ -1,4 +1,5 @@
-//! Translates names of interfaces, network namespaces and control groups to numbers, and back.
+//! Translates names of interfaces, network namespaces and control groups to numbers, and back; and says of
+//! what is not there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -95,6 +96,16 @@ pub fn cgroup(roots: &Roots, path: &str) -> anyhow::Result<u64> {
     let found =
         fs::metadata(&whole).with_context(|| format!("there is no control group {path}"))?;
     Ok(found.ino())
+}
+
+/// The number of a process.
+///
+/// # Errors
+/// If there is no such process.
+pub fn process(roots: &Roots, pid: u32) -> anyhow::Result<u64> {
+    let folder = roots.proc_root.join(pid.to_string());
+    fs::metadata(folder).with_context(|| format!("there is no process {pid}"))?;
+    Ok(pid.into())
 }
 
 /// Paths of control groups by their numbers.

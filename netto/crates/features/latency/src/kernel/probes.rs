@@ -180,11 +180,12 @@ fn wanted(roots: &Roots, request: &Request) -> anyhow::Result<[Vec<u64>; KINDS.l
         let numbers = names.iter().map(|name| number(name.trim()));
         numbers.collect::<anyhow::Result<Vec<u64>>>()
     };
+    let processes = request.pids.iter().map(|pid| names::process(roots, *pid));
     Ok([
         all(&request.interfaces, &|name| names::interface(roots, name))?,
         all(&request.netns, &names::netns)?,
         all(&request.cgroups, &|path| names::cgroup(roots, path))?,
-        request.pids.iter().map(|pid| u64::from(*pid)).collect(),
+        processes.collect::<anyhow::Result<_>>()?,
         request.ports.iter().map(|port| u64::from(*port)).collect(),
     ])
 }
