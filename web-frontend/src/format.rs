@@ -3,6 +3,9 @@
 pub use metrics_common::snapshot::ratio;
 pub use metrics_common::text::{count, cpus, escape_html, percent_tenths as percent};
 
+/// The longest interval that can be asked for.
+const LONGEST_INTERVAL_SECONDS: f64 = 60.5;
+
 /// Percent with two decimals below one, where one decimal would hide changes.
 pub fn fine_percent(value: f64) -> String {
     match value {
@@ -12,12 +15,14 @@ pub fn fine_percent(value: f64) -> String {
     }
 }
 
-/// The length of the time shown as now: `over the last 12 s`.
+/// The length of the time shown as now: `over the last 12 s`. What is longer is no interval, but the span of
+/// a report.
 pub fn window(interval_ns: u64) -> String {
     let seconds = interval_ns as f64 / 1e9;
     match seconds {
         s if s < 9.95 => format!("over the last {s:.1} s"),
-        s => format!("over the last {s:.0} s"),
+        s if s <= LONGEST_INTERVAL_SECONDS => format!("over the last {s:.0} s"),
+        _ => format!("over {}", span(seconds * 1e3)),
     }
 }
 
@@ -116,6 +121,9 @@ mod tests {
 
     #[test]
     fn units_stand_with_their_numbers() {
+        assert_eq!(window(500_000_000), "over the last 0.5 s");
+        assert_eq!(window(60_000_000_000), "over the last 60 s");
+        assert_eq!(window(1_300_000_000_000), "over 21.7 min");
         assert_eq!(watts(0.25), "250 mW");
         assert_eq!(watts(12.34), "12.3 W");
         assert_eq!(megabytes(18_250_000), "18.2 MB");

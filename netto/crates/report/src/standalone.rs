@@ -35,6 +35,22 @@ pub enum StandaloneError {
     Io(#[from] std::io::Error),
 }
 
+/// What the dashboard says of now, and what a report does: it is of a span, and nothing in it is live.
+const OF_SPAN: [(&str, &str); 6] = [
+    ("Where the time goes now", "Where the time went"),
+    (">Now</button>", ">In all</button>"),
+    (">Live</button>", ">To the end</button>"),
+    ("<kbd>esc</kbd> live", "<kbd>esc</kbd> to the end"),
+    (
+        "<dd>close, back, live</dd>",
+        "<dd>close, back, to the end</dd>",
+    ),
+    (
+        "<kbd>l</kbd></dt><dd>live</dd>",
+        "<kbd>l</kbd></dt><dd>to the end</dd>",
+    ),
+];
+
 /// A report being written; see the head of this file.
 #[derive(Debug)]
 pub struct Standalone {
@@ -124,6 +140,9 @@ impl Standalone {
         for line in page.lines().filter(is_own) {
             html.push_str(line);
             html.push('\n');
+        }
+        for (live, of_span) in OF_SPAN {
+            html = html.replace(live, of_span);
         }
         Ok(html.replacen("</head>", &head, 1).replacen(
             "<main id=\"netto\"",
@@ -230,6 +249,9 @@ mod tests {
         }
         assert_eq!(html.matches("</script>").count(), 1);
         assert!(html.contains("data-standalone"));
+        for (live, of_span) in OF_SPAN {
+            assert!(!html.contains(live) && html.contains(of_span), "{live}");
+        }
         assert!(html.len() < 1_500_000, "{} bytes", html.len());
     }
 
