@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::info::{Availability, Info};
 use crate::sections::{Account, Owners};
 use crate::snapshot::{Snapshot, ratio};
-use crate::text::percent;
+use crate::text::{cpus, percent};
 
 mod course;
 mod evidence;
@@ -64,9 +64,9 @@ pub const RULES: &[Rule] = &[
         },
         words: |of| match of.loss() {
             Some(loss) => format!(
-                "{} loses {} of a CPU to {}",
+                "{} loses {} CPUs to {}",
                 loss.payer,
-                percent(loss.cpus),
+                cpus(loss.cpus),
                 loss.cause
             ),
             None => String::new(),

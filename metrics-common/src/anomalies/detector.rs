@@ -149,9 +149,9 @@ impl Detector {
     }
 
     /// Those of them that are not judged yet, or not measured here: [`Metric::slug`].
-    pub fn unjudged(&self) -> impl Iterator<Item = &'static str> {
+    pub fn unjudged(&self) -> impl Iterator<Item = &'static Metric> {
         let unjudged = self.watched().filter(|(_, is_judged)| !is_judged);
-        unjudged.map(|(metric, _)| metric.slug)
+        unjudged.map(|(metric, _)| metric)
     }
 }
 

@@ -72,8 +72,10 @@ pub struct Anomaly {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moved {
-    /// Its name.
+    /// Its name for machines.
     pub metric: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
     /// Where it went.
     pub direction: Direction,
 }
@@ -102,6 +104,7 @@ impl Anomaly {
             };
             Some(Moved {
                 metric: metric.slug,
+                name: metric.name,
                 direction,
             })
         })

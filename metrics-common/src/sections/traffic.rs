@@ -35,7 +35,7 @@ named! {
     ProtocolCount:
     TcpSegmentsIn "tcp_segments_in" "TCP segments in" "TCP segments received.";
     TcpSegmentsOut "tcp_segments_out" "TCP segments out" "TCP segments sent, without those that were sent again.";
-    TcpRetransmits "tcp_retransmits" "TCP retransmits" "TCP segments sent again.";
+    TcpRetransmits "tcp_retransmits" "TCP segments sent again" "TCP segments sent again.";
     TcpOutOfOrder "tcp_out_of_order" "TCP out of order" "TCP segments that came before those that go in front of them.";
     TcpListenOverflows "tcp_listen_overflows" "Accept queue full" "Connections that found the accept queue of a listening socket full.";
     TcpListenDrops "tcp_listen_drops" "Listen drops" "Connections that a listening socket dropped, for that or any other reason.";

@@ -122,9 +122,7 @@ pub fn on_a_terminal() -> Result<()> {
     };
     asked?;
     let text = text?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("udp-socket-read"));
+    let line = text.lines().find(|line| line.starts_with("UDP read"));
     let line = line.with_context(|| format!("no such point in {text}"))?;
     println!("\n{line}");
     ensure!(line.contains('s') && line.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']));

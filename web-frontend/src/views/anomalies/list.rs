@@ -16,7 +16,7 @@ pub struct Anomaly {
     pub mark: Mark,
     /// How far it went.
     pub evidence: String,
-    /// What moved with it: the metrics' names for machines, with their signs.
+    /// What moved with it: the metrics' names, each with where it went.
     pub moved: Vec<String>,
 }
 

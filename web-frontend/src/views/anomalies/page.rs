@@ -70,8 +70,8 @@ fn read(json: &Json) -> Option<Vec<Anomaly>> {
         let ms = |key| Some(1e3 * entry.number(key)?);
         let moved = entry.list("moved").into_iter().map(|moved| {
             let is_up = moved.text("direction")? == "up";
-            let sign = if is_up { "+" } else { "-" };
-            Some(sign.to_owned() + &moved.text("metric")?)
+            let sign = if is_up { "↑ " } else { "↓ " };
+            Some(sign.to_owned() + &moved.text("name")?)
         });
         Some(Anomaly {
             name: entry.text("name")?,

@@ -62,7 +62,7 @@ impl View {
             now_unix_seconds: now_unix_ns as f64 / 1e9,
             watched,
             judged,
-            unjudged: detector.unjudged().collect(),
+            unjudged: detector.unjudged().map(|metric| metric.slug).collect(),
             begun: detector.begun().iter().sum(),
             changes: detector.changes(),
             anomalies: wanted.map(|anomaly| anomaly.described()).collect(),

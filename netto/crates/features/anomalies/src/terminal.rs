@@ -54,13 +54,13 @@ impl TextView for AnomaliesView {
 fn text(detector: &Detector, zone: &TimeZone) -> String {
     let (watched, judged) = detector.judged();
     let mut text = format!("{judged} of {watched} metrics are judged");
-    let unjudged: Vec<_> = detector.unjudged().collect();
+    let unjudged: Vec<_> = detector.unjudged().map(|metric| metric.name).collect();
     // Writing to a String cannot fail.
     if !unjudged.is_empty() {
-        let names = unjudged.join(", ");
+        let names = unjudged.join("; ");
         let _ = write!(
             text,
-            "; known for less than a minute, or not measured: {names}"
+            "\nknown for less than a minute, or not measured: {names}"
         );
     }
     text.push('\n');
@@ -73,10 +73,10 @@ fn text(detector: &Detector, zone: &TimeZone) -> String {
         let _ = writeln!(text, "  {evidence}");
         let moved = described.moved.iter().map(|moved| {
             let sign = match moved.direction {
-                Direction::Up => '+',
-                Direction::Down => '-',
+                Direction::Up => "↑",
+                Direction::Down => "↓",
             };
-            format!("{sign}{}", moved.metric)
+            format!("{sign} {}", moved.name)
         });
         let moved: Vec<String> = moved.collect();
         if !moved.is_empty() {
@@ -115,7 +115,10 @@ mod tests {
     fn anomalies_stand_with_time_length_evidence_and_what_moved_or_there_is_a_sentence() {
         let (mut host, mut view) = (Host::new(2), AnomaliesView::default());
         let first = view.text(&info(), 0);
-        assert!(first.ends_with("\nno anomalies\n") && first.contains(", disk-read-time,"));
+        assert!(
+            first.ends_with("\nno anomalies\n")
+                && first.contains("; Time that a read takes in its device, of the slowest one;")
+        );
         let push = |view: &mut AnomaliesView, host: &mut Host, count: usize| {
             for _ in 0..count {
                 view.push(&info(), host.next_interval()).unwrap();
@@ -128,7 +131,7 @@ mod tests {
         let part = "\n2027-01-15 08:02:00  open, 10.0 s  Accept queues full\n  10 a second at worst, where \
                     0 a second is usual: 60 deviations\n  moved with it: ";
         assert!(shown.contains(part), "{shown}");
-        assert!(shown.contains("+packets"), "{shown}");
+        assert!(shown.contains("↑ Packets up the stack"), "{shown}");
         host.overflows = 0;
         push(&mut view, &mut host, 60);
         let shown = text(&view.detector, &TimeZone::UTC);

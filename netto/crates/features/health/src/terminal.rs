@@ -6,7 +6,7 @@ use metrics_common::{Info, Snapshot};
 use netto_feature::command::{Command, HostAnswer};
 use netto_pipeline::options::FeatureOptions;
 use netto_questions::api::{Covered, Measured, NOT_MEASURED, Refusal, TextView, absence, json};
-use netto_questions::figures::plain;
+use netto_questions::figures::{count, plain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -142,9 +142,9 @@ fn groups(text: &mut String, groups: &[OfGroup]) {
         let path = group.cgroup.as_deref().map_or("all others".into(), plain);
         let _ = writeln!(
             text,
-            "{path:<48}{:>10.0}{:>12.0}{:>7.1} %",
-            group.lookups_per_second,
-            group.requests_per_second,
+            "{path:<48}{:>10}{:>12}{:>7.1} %",
+            count(group.lookups_per_second.round() as u64),
+            count(group.requests_per_second.round() as u64),
             100.0 * group.hit_ratio
         );
     }

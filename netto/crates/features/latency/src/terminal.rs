@@ -6,6 +6,7 @@ use metrics_common::latency::words::{POWERS, bars, power_text, time};
 use metrics_common::latency::{Histogram, PERCENTILES, Point};
 use metrics_common::{Info, Latency, Sections, Snapshot};
 use netto_questions::api::{Covered, Refusal, TextView, absence};
+use netto_questions::figures::count;
 use netto_questions::window::Window;
 
 use crate::api::{self, Summed};
@@ -110,7 +111,8 @@ fn line(name: &str, histogram: &Histogram, seconds: f64) -> String {
         let _ = write!(line, "{figure:>FIGURE$}");
     }
     let rate = histogram.count() as f64 / seconds;
-    let _ = write!(line, "{rate:>FIGURE$.0}  {}", bars(histogram));
+    let rate = count(rate.round() as u64);
+    let _ = write!(line, "{rate:>FIGURE$}  {}", bars(histogram));
     line.trim_end().to_owned()
 }
 
@@ -139,7 +141,7 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
         let _ = writeln!(
             text,
             "{}",
-            line(point.slug(), &point_latency.histogram(), seconds)
+            line(point.label(), &point_latency.histogram(), seconds)
         );
         let groups = latency.groups.iter();
         for group in groups.filter(|group| has_groups && group.point == point) {
@@ -164,7 +166,7 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
         }
     }
     for missing in &latency.missing {
-        let name = missing.point.slug();
+        let name = missing.point.label();
         let _ = writeln!(text, "{name:<NAME$}  unavailable: {}", missing.reason);
     }
     text
@@ -215,11 +217,11 @@ mod tests {
         let text = measured(&fixture::info(), &latency, 2.0, true);
         for part in [
             "netto latency · host · 2.0 s · one packet in 64",
-            "tcp-start                  1.9 µs   1.9 µs   1.9 µs   1.9 µs       50       █",
+            "TCP                        1.9 µs   1.9 µs   1.9 µs   1.9 µs       50       █",
             "  other                    1.9 µs",
             "in no bucket: 7 before",
             "in no bucket: 300 with a lost stamp (26.3 % of these packets are known)",
-            "qdisc                     unavailable: no such tracepoint",
+            "Queueing discipline       unavailable: no such tracepoint",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
