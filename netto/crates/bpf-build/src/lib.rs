@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use libbpf_cargo::SkeletonBuilder;
+/// The tables alone, for build scripts of crates whose feature `schema` is also one of `metrics-common`:
+/// as a build dependency of theirs that would get the feature too, and every build script would wait until
+/// all messages are compiled with their schemas.
+pub use metrics_common;
 
 pub mod base;
 pub mod combined;

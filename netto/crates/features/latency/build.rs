@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use metrics_common::latency::{BUCKETS, Point};
+use netto_bpf_build::metrics_common::latency::{BUCKETS, Point};
 use netto_bpf_build::{Abi, Constant, Record, compile};
 
 /// Number of points.
