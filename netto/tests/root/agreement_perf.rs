@@ -178,7 +178,7 @@ fn compare(name: &'static str, load: impl Fn() -> Result<Vec<Owned>>) -> Result<
         .sections
         .own
         .as_ref()
-        .and_then(|own| own.sampling_hz.clone());
+        .and_then(|cost| cost.sampling_hz.clone());
     println!(
         "\n{name}: {taken} stacks, {:?} a second at the end",
         rates.unwrap_or_default()
