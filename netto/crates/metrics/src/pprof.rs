@@ -206,6 +206,38 @@ mod tests {
 
     use super::*;
 
+    /// Samples of two clocks, or of CPUs with rates of their own, stand for different times.
+    #[test]
+    fn the_period_is_the_time_for_which_a_sample_stands_on_average() {
+        let of = |samples: &[(u64, u64)]| {
+            let sample = |&(count, cpu_ns): &(u64, u64)| ProfileSample {
+                stack: Vec::new(),
+                labels: Labels {
+                    cpu: None,
+                    event: "rx_softirq".into(),
+                    part: None,
+                    owner: None,
+                },
+                count,
+                cpu_ns,
+            };
+            let profile = Profile {
+                begun_unix_ns: 0,
+                length_ns: 1_000_000_000,
+                functions: Vec::new(),
+                samples: samples.iter().map(sample).collect(),
+                left_out: 0,
+            };
+            let read = ProfileMessage::decode(&encode(&profile)[..]).unwrap();
+            let values = read.sample.iter().map(|sample| &sample.value);
+            let [count, cpu_ns] = [0, 1].map(|at| values.clone().map(|value| value[at]).sum());
+            (read.period, count, cpu_ns)
+        };
+        let (period, count, cpu_ns): (i64, i64, i64) = of(&[(2, 8_000_000), (6, 6_000_000)]);
+        assert_eq!((period, cpu_ns), (1_750_000, period * count));
+        assert_eq!(of(&[]).0, 0, "no sample stands for anything");
+    }
+
     #[test]
     fn a_profile_has_stacks_values_labels_and_its_time() {
         let profile = Profile {

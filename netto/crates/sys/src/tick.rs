@@ -296,6 +296,20 @@ mod tests {
         assert!((chance as f64 / (1_u64 << 32) as f64 - 0.08).abs() < 1e-6);
     }
 
+    /// CONFIG_HZ of 100 and of 1000: as many samples as are asked for, up to that.
+    #[test]
+    fn a_rate_is_had_whatever_the_kernels_ticks() {
+        for (ticks_hz, tick_ns) in [(100, 10_000_000_u64), (250, 4_000_000), (1000, 1_000_000)] {
+            for hz in [8, 30, 150, ticks_hz, 2000] {
+                let (chance, period_ns) = thinned(hz, tick_ns);
+                let taken_hz = ticks_hz as f64 * chance as f64 / (1_u64 << 32) as f64;
+                let most = hz.min(ticks_hz) as f64;
+                assert!((taken_hz / most - 1.0).abs() < 1e-6, "{hz} of {ticks_hz}");
+                assert!((period_ns as f64 * most / 1e9 - 1.0).abs() < 1e-6);
+            }
+        }
+    }
+
     #[test]
     fn the_trials_thread_has_a_name_that_the_kernel_keeps_whole() {
         assert_eq!(TRIAL.len(), 15);
