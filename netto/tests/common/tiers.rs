@@ -116,6 +116,7 @@ pub const TABLE: &[Row] = &[
     row("coverage", "").quick(),
     row("coverage", "time::").long("prints times, which are a busy host's; coverage has the values"),
     row("coverage", "whole::").long("many minutes: each kind two thousand times; the others have some hundred"),
+    row("coverage", "whole::points_").long("a minute: a table of half-widths, each held two thousand times"),
     row("dashboard", ""),
     row("house", ""),
     row("offline", ""),

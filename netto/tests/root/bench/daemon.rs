@@ -78,6 +78,7 @@ fn has_snapshot(log: &Path) -> bool {
 
 /// netto's CPU time on an idle host.
 pub fn idle(options: &Options) -> Result<()> {
+    let cpus = cpus::count()?;
     figure("idle_timer_interrupts_without_hz", &[interrupts_hz()?]);
     let daemon = options.start(None, &[])?;
     std::thread::sleep(START);

@@ -94,7 +94,7 @@ struct WhoseCost {
 }
 
 const TURNED_OFF: &str =
-    "turned off by --owners none; cgroup (or process) shows the owners of CPU time";
+    "not enabled; --owners cgroup (or process) tells them";
 
 fn level(options: &FeatureOptions) -> OwnerLevel {
     options.of(FEATURE.name).copied().unwrap_or_default()
