@@ -11,6 +11,9 @@ const PERIOD_NS: u64 = 1_000_000_000;
 /// Longest such time on account of what interrupts cost beyond their own: a load that changes must not
 /// change unseen, however small the budget is.
 const RAREST_NS: f64 = 4e9;
+/// The time over which netto's cost is averaged: a window takes no more at once than what windows may take in it,
+/// however rare they are, nanoseconds.
+const AVERAGED_NS: f64 = 10e9;
 /// What samples may take of a window, relative to its probes. Probes tell whose the time of RX softirqs is;
 /// samples tell which parts of it. On a CPU that does nothing but networking a sample costs as much as
 /// thousands of runs of a probe, so more samples would make windows much shorter.
@@ -18,6 +21,9 @@ const SAMPLES_PART: f64 = 0.1;
 /// A load that differs from that of the last window by more than this ratio, either way, has a window
 /// soon, whatever is affordable on average.
 const ANOTHER_LOAD: f64 = 1.5;
+/// Each time in a row that it does, the next such window is twice as far off, so often at most: what short windows find may
+/// differ by chance.
+const MOST_DOUBLINGS: u32 = 2;
 /// The same of networking's CPU time; larger, since few samples may be all that is known of it.
 const ANOTHER_NETWORK: f64 = 3.0;
 /// Less of that time than this counts as this, in CPUs: samples of so little are mostly chance.
@@ -105,6 +111,8 @@ pub struct WindowLoad {
 pub struct SamplingWindows {
     next_ns: u64,
     last: Option<Last>,
+    /// Windows in a row that came soon because the load seemed to be another.
+    soon: u32,
     switching: Option<Switching>,
 }
 
@@ -191,11 +199,13 @@ impl SamplingWindows {
         // Intervals are not exactly as long as they should be.
         let early_ns = |period_ns: u64| interval_ns.min(period_ns) / 2;
         let soon_ns = self.last.filter(|last| last.is_of_another(&load));
-        let soon_ns = soon_ns.map(|last| last.now_ns + PERIOD_NS - early_ns(PERIOD_NS));
+        let soon_period_ns = PERIOD_NS << self.soon.min(MOST_DOUBLINGS);
+        let soon_ns = soon_ns.map(|last| last.now_ns + soon_period_ns - early_ns(PERIOD_NS));
         if now_ns < soon_ns.unwrap_or(self.next_ns).min(self.next_ns) {
             return None;
         }
         let is_soon = now_ns < self.next_ns;
+        self.soon = if is_soon { self.soon + 1 } else { 0 };
         let third = SWITCHING_PART * may_cost_ratio.max(1e-9);
         let switching = |of: fn(&Switching) -> f64| self.switching.as_ref().map_or(0.0, of);
         let bare_ns = switching(|mean| mean.here_ns + mean.interrupts_ns);
@@ -206,7 +216,9 @@ impl SamplingWindows {
         } else {
             (affordable_ns as u64).max(PERIOD_NS)
         };
-        self.next_ns = now_ns + period_ns - early_ns(period_ns);
+        let next_ns = now_ns + period_ns - early_ns(period_ns);
+        // A window that comes soon is short, and pays nothing off of the last one.
+        self.next_ns = next_ns.max(if is_soon { self.next_ns } else { 0 });
         let period_ns = period_ns.max(interval_ns) as f64;
         let switching_ns = felt_ns.min(bare_ns.max(third * period_ns));
         let part_ns = may_cost_ratio * period_ns - switching_ns;
@@ -215,7 +227,8 @@ impl SamplingWindows {
             hz.clamp(*SAMPLES_HZ.start(), *SAMPLES_HZ.end())
         });
         let sampling_ratio = sampling_hz * sample_ns.unwrap_or(0.0) / 1e9;
-        let allowed_ns = part_ns.max(0.0) / (most_cost_ratio + sampling_ratio).max(1e-9);
+        let at_once_ns = part_ns.clamp(0.0, may_cost_ratio * AVERAGED_NS);
+        let allowed_ns = at_once_ns / (most_cost_ratio + sampling_ratio).max(1e-9);
         let longest_ns = (LONGEST * interval_ns as f64) as u64;
         let length_ns = (allowed_ns as u64).max(SHORTEST_NS).min(longest_ns);
         // Of more samples than fit, the last would be missing.
@@ -417,8 +430,38 @@ mod tests {
             let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
             opened.extend(window.map(|window| (half_second, window.length_ns / MS)));
         }
-        assert_eq!(opened[..3], [(0, 375), (3, 5), (5, 200)]);
-        assert_eq!(opened.len(), 4, "{opened:?}");
+        // The next long one comes when the first is paid off.
+        assert_eq!(opened, [(0, 375), (3, 5), (10, 200)]);
+    }
+
+    /// What a short window finds differs by chance from what a long one does.
+    #[test]
+    fn windows_that_find_other_costs_each_time_take_little_more_than_their_part() {
+        let mut windows = SamplingWindows::default();
+        windows.learn(5_000_000, 24, FREE);
+        let part = load(0.1).may_cost_ratio;
+        let (mut found, mut taken_ns) = (0.1, 0.0);
+        let intervals = 240;
+        for half_second in 0..intervals {
+            let window = windows.next(half_second * 500 * MS, 500 * MS, load(found), 0.5);
+            if let Some(window) = window {
+                taken_ns += 0.1 * window.length_ns as f64 + 5_000_000.0;
+                found = if found > 0.1 { 0.1 } else { 0.2 };
+            }
+        }
+        let taken = taken_ns / (intervals * 500 * MS) as f64;
+        assert!(taken < 2.0 * part, "{taken} of {part}");
+    }
+
+    #[test]
+    fn a_window_takes_no_more_at_once_than_ten_seconds_allow() {
+        let mut windows = SamplingWindows::default();
+        // Attaching takes so long that windows are rare.
+        windows.learn(100_000_000, 24, FREE);
+        let dear = load(0.5);
+        let window = windows.next(0, 2_000 * MS, dear, 0.5).unwrap();
+        let taken_ns = 0.5 * window.length_ns as f64;
+        assert!(taken_ns <= 1.01 * dear.may_cost_ratio * 10e9, "{window:?}");
     }
 
     #[test]
