@@ -38,7 +38,7 @@ fn no_program_and_told_how_to_ask(daemon: &Daemon) -> Result<()> {
     else {
         bail!("it runs though it is turned off");
     };
-    ensure!(reason.contains("--owners none"), "{reason}");
+    ensure!(reason.contains("--owners cgroup"), "{reason}");
     ensure!(daemon.snapshot()?.get("owners").is_none());
     let status = Command::new(binary())
         .args(["run", "--owners", "everybody"])

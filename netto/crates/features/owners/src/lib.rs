@@ -93,8 +93,7 @@ struct WhoseCost {
     long_causes: Vec<Tally<u32>>,
 }
 
-const TURNED_OFF: &str =
-    "not enabled; --owners cgroup (or process) tells them";
+const TURNED_OFF: &str = "not enabled; --owners cgroup (or process) tells them";
 
 fn level(options: &FeatureOptions) -> OwnerLevel {
     options.of(FEATURE.name).copied().unwrap_or_default()
