@@ -6,7 +6,8 @@
 //! 4. windows, in which the others are attached: their parts, or what the first three leave of these;
 //! 5. the sampler, with all that is left.
 //!
-//! What a sample costs is assumed first, and then measured by trials ([`PriceTrials`]). Findings of an interval go in, orders for the next come out. Pure.
+//! What a sample costs is assumed first, and then measured by trials ([`PriceTrials`]). Findings of an interval go in,
+//! orders for the next come out. Pure.
 
 use metrics_common::Source;
 use metrics_common::sections::{Price, SamplePrice};

@@ -58,6 +58,8 @@ struct Span {
 pub struct PriceTrials {
     by_packets: Slope,
     by_busy_time: Slope,
+    /// The greater of both: each CPU asks for it in each interval.
+    factor: Estimate,
     /// Up to two spans that ended, and the one under way.
     ended: Vec<Span>,
     span: Span,
@@ -73,6 +75,7 @@ impl PriceTrials {
     pub fn new(seed: u64) -> Self {
         let assumed = Slope::new(1.0, ASSUMED_ERROR);
         PriceTrials {
+            factor: assumed.estimate(),
             by_packets: assumed.clone(),
             by_busy_time: assumed,
             ended: Vec::new(),
@@ -83,7 +86,7 @@ impl PriceTrials {
         }
     }
 
-    /// Ends an interval; another may be compared with it only if it was steady.
+    /// Ends an interval. One in which the load was not steady is not compared with others.
     pub fn end_interval(&mut self, interval: &TrialInterval, is_steady: bool) {
         let is_load = interval.network_cpus >= LEAST_NETWORK && is_steady;
         let Some(packets) = interval.packets.filter(|_| is_load) else {
@@ -100,7 +103,14 @@ impl PriceTrials {
         if span.packets < FEWEST_PACKETS {
             return self.interrupt();
         }
-        self.follow_load(&span);
+        if self.has_another_load(&span) {
+            let seed = self.random.next_u64();
+            *self = PriceTrials {
+                packets_hz: Some(span.packets_hz()),
+                ..PriceTrials::new(seed)
+            };
+            return;
+        }
         self.ended.push(span);
         if let [before, between, after] = self.ended[..] {
             self.compare(&[before, after], &between);
@@ -130,13 +140,7 @@ impl PriceTrials {
 
     /// By which factor the assumed prices of this load are wrong.
     pub fn factor(&self) -> Estimate {
-        let by_packets = self.by_packets.estimate();
-        let by_busy_time = self.by_busy_time.estimate();
-        if by_busy_time.value > by_packets.value {
-            by_busy_time
-        } else {
-            by_packets
-        }
+        self.factor
     }
 
     /// Number of trials that the factor rests on.
@@ -160,15 +164,12 @@ impl PriceTrials {
         self.settles = false;
     }
 
-    /// Begins anew with the assumed prices where another load has come.
-    fn follow_load(&mut self, span: &Span) {
+    /// Whether a span is of another load than that for which the slopes hold: those begin anew, and the change itself is
+    /// not compared.
+    fn has_another_load(&mut self, span: &Span) -> bool {
         let packets_hz = span.packets_hz();
-        let ratio = packets_hz / self.packets_hz.unwrap_or(packets_hz);
-        if !(1.0 / ANOTHER_LOAD..=ANOTHER_LOAD).contains(&ratio) {
-            let seed = self.random.next_u64();
-            *self = PriceTrials::new(seed);
-        }
-        self.packets_hz.get_or_insert(packets_hz);
+        let ratio = packets_hz / *self.packets_hz.get_or_insert(packets_hz);
+        !(1.0 / ANOTHER_LOAD..=ANOTHER_LOAD).contains(&ratio)
     }
 
     /// Compares a span with those beside it.
@@ -194,6 +195,13 @@ impl PriceTrials {
                 mean(&Span::busy_cpus) * saved,
             );
         }
+        let slopes = [&self.by_packets, &self.by_busy_time].map(Slope::estimate);
+        let [by_packets, by_busy_time] = slopes;
+        self.factor = if by_busy_time.value > by_packets.value {
+            by_busy_time
+        } else {
+            by_packets
+        };
     }
 }
 

@@ -21,8 +21,8 @@ const SAMPLES_PART: f64 = 0.1;
 /// A load that differs from that of the last window by more than this ratio, either way, has a window
 /// soon, whatever is affordable on average.
 const ANOTHER_LOAD: f64 = 1.5;
-/// Each time in a row that it does, the next such window is twice as far off, so often at most: what short windows find may
-/// differ by chance.
+/// Each such window in a row doubles the time to the next, at most so often: what short windows find differs by chance,
+/// too.
 const MOST_DOUBLINGS: u32 = 2;
 /// The same of networking's CPU time; larger, since few samples may be all that is known of it.
 const ANOTHER_NETWORK: f64 = 3.0;
@@ -216,9 +216,8 @@ impl SamplingWindows {
         } else {
             (affordable_ns as u64).max(PERIOD_NS)
         };
-        let next_ns = now_ns + period_ns - early_ns(period_ns);
-        // A window that comes soon is short, and pays nothing off of the last one.
-        self.next_ns = next_ns.max(if is_soon { self.next_ns } else { 0 });
+        // A window that comes soon does not bring the next long one forward.
+        self.next_ns = self.next_ns.max(now_ns + period_ns - early_ns(period_ns));
         let period_ns = period_ns.max(interval_ns) as f64;
         let switching_ns = felt_ns.min(bare_ns.max(third * period_ns));
         let part_ns = may_cost_ratio * period_ns - switching_ns;
@@ -434,7 +433,6 @@ mod tests {
         assert_eq!(opened, [(0, 375), (3, 5), (10, 200)]);
     }
 
-    /// What a short window finds differs by chance from what a long one does.
     #[test]
     fn windows_that_find_other_costs_each_time_take_little_more_than_their_part() {
         let mut windows = SamplingWindows::default();

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use netto_estimate::proportion::difference;
 
 use super::felt::{Ends, places};
+use super::sweep::mean;
 use super::{Options, SETTLE, end, figure};
 use crate::child::Owned;
 use crate::cpus;
@@ -96,15 +97,12 @@ fn stream(network: &Network, ends: Ends) -> Result<Ended> {
 /// What streams beside netto lose against those before and after them, and how often each kind was in its second
 /// state.
 fn tell(name: &str, ends: Ends, beside: &[Vec<Ended>], alone: &[Vec<Ended>]) {
-    let mean = |streams: &mut dyn Iterator<Item = f64>| {
-        let (sum, count) = streams.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-        sum / f64::from(count.max(1))
-    };
     let around = alone.windows(2).map(<[Vec<Ended>]>::concat);
     let (mut lost, mut interrupts) = (Vec::new(), Vec::new());
     for (with, without) in beside.iter().zip(around) {
         let ratio = |of: fn(&Ended) -> f64| {
-            mean(&mut with.iter().map(of)) / mean(&mut without.iter().map(of))
+            let mean_of = |streams: &[Ended]| mean(&streams.iter().map(of).collect::<Vec<_>>());
+            mean_of(with) / mean_of(&without)
         };
         lost.push(100.0 * (1.0 - ratio(|ended| ended.gbit_per_second)));
         interrupts.push(ratio(|ended| ended.interrupts_hz));

@@ -142,7 +142,7 @@ fn cost(cpu: usize, is_senders: bool, idle: f64, without: &Step, with: &Step) ->
     missing + packet * (without.packets_hz - with.packets_hz)
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 

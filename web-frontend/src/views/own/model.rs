@@ -116,9 +116,9 @@ pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
 /// What a sample costs, and on what that rests.
 fn priced(price: &SamplePrice) -> String {
     let of = |price: &Price| {
-        let [ns, half_width_ns] =
-            [price.ns, price.half_width_ns].map(|ns| format::count((ns / 1e3) as u64));
-        format!("{ns}\u{202f}±\u{202f}{half_width_ns}\u{202f}µs")
+        let decimals = usize::from(price.ns < 10_000.0);
+        let [us, half_width_us] = [price.ns, price.half_width_ns].map(|ns| ns / 1e3);
+        format!("{us:.decimals$}\u{202f}±\u{202f}{half_width_us:.decimals$}\u{202f}µs")
     };
     let tick = price.tick.as_ref();
     let tick = tick.map(|tick| format!(", one by the tick {}", of(tick)));
@@ -275,6 +275,16 @@ mod tests {
         assert!(html.contains(prices), "{html}");
         assert!(html.contains("by 40 trials under this load."), "{html}");
         assert!(shown(0).contains("by what other hosts were found to lose."));
+        // A cheap one, as on bare metal, is not rounded to nothing.
+        let cheap = SamplePrice {
+            perf: Price {
+                ns: 2_900.0,
+                half_width_ns: 700.0,
+            },
+            tick: None,
+            trials: 1,
+        };
+        assert!(priced(&cheap).contains("2.9\u{202f}±\u{202f}0.7\u{202f}µs:"));
     }
 
     #[test]
