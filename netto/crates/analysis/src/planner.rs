@@ -36,8 +36,9 @@ const NOTICED_AFTER: f64 = 0.08;
 const SUDDEN: f64 = 3.0;
 /// An interval that a load ends is judged as if the load had lasted this long, nanoseconds.
 const PROJECTED_NS: u64 = 500_000_000;
-/// Time constant with which what a group cost at its dearest is forgotten, nanoseconds.
-const RECENT_NS: f64 = 3e9;
+/// Time constant with which what a group cost at its dearest is forgotten, nanoseconds: a load that pauses for some
+/// seconds goes on in windows that are short enough for it.
+const RECENT_NS: f64 = 30e9;
 /// Samples are fewer than needed where they are less than the first part of it, until they are the second part.
 const TOO_FEW: (f64, f64) = (0.7, 0.9);
 /// The least share of the host's CPU time that networking takes where that is judged.
