@@ -146,7 +146,14 @@ impl Bench<'_> {
 
     fn pairs_of(&self, benchmark: Benchmark) -> String {
         let Options { pairs, lines, .. } = self.options;
-        let mut words = format!("{} --rounds {pairs} --warm-up 10", benchmark.name());
+        // A stream that begins meets a netto that is still young.
+        let warm_up = if benchmark == Benchmark::Starts {
+            5
+        } else {
+            10
+        };
+        let name = benchmark.name();
+        let mut words = format!("{name} --rounds {pairs} --warm-up {warm_up}");
         if !lines.is_empty() {
             words += &format!(" --lines {}", lines.join(","));
         }

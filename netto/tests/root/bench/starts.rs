@@ -1,5 +1,5 @@
-//! What the beginning of a load loses: streams of bulk TCP after some seconds of quiet, in turn beside netto and
-//! beside nothing.
+//! What the beginning of a load loses: streams of bulk TCP after some seconds of quiet, in turn beside a netto that has
+//! just started, so that all its probes are attached, and beside nothing.
 //!
 //! Between two CPUs such a stream has a second state, with a third to two thirds of its usual rate, in which it may
 //! stay to its end: how often is told apart from what is lost.
@@ -16,11 +16,9 @@ use crate::child::Owned;
 use crate::cpus;
 use crate::lab::Network;
 
-/// Length of a stream, and of the quiet before it.
-const STREAM: Duration = Duration::from_secs(2);
-const QUIET: Duration = Duration::from_secs(5);
-/// Streams beside one netto.
-const IN_A_ROW: usize = 5;
+const STREAM: Duration = Duration::from_secs(3);
+/// Before a stream beside nothing.
+const QUIET: Duration = Duration::from_secs(3);
 /// A stream with less of the usual rate than this is in its second state.
 const SECOND_STATE: f64 = 0.7;
 
@@ -39,33 +37,25 @@ struct Ended {
     interrupts_hz: f64,
 }
 
-/// As many streams of each kind as there are pairs, or some more.
+/// As many streams of each kind as there are pairs, and one more beside nothing.
 pub fn measure(options: &Options) -> Result<()> {
     let network = Network::direct()?;
     for (name, ends, words) in LINES {
         if !options.lines.is_empty() && !options.lines.iter().any(|line| line == name) {
             continue;
         }
-        let (mut beside, mut alone) = (Vec::new(), vec![some_streams(&network, *ends)?]);
-        while IN_A_ROW * beside.len() < options.rounds {
+        let (mut beside, mut alone) = (Vec::new(), vec![stream(&network, *ends)?]);
+        while beside.len() < options.rounds {
             let daemon = options.start(None, words)?;
             std::thread::sleep(options.warm_up);
-            beside.push(some_streams(&network, *ends)?);
+            beside.push(stream(&network, *ends)?);
             end(daemon)?;
-            alone.push(some_streams(&network, *ends)?);
+            std::thread::sleep(QUIET);
+            alone.push(stream(&network, *ends)?);
         }
         tell(name, *ends, &beside, &alone);
     }
     Ok(())
-}
-
-/// Streams in a row, each after some quiet.
-fn some_streams(network: &Network, ends: Ends) -> Result<Vec<Ended>> {
-    let streams = (0..IN_A_ROW).map(|_| {
-        std::thread::sleep(QUIET);
-        stream(network, ends)
-    });
-    streams.collect()
 }
 
 fn stream(network: &Network, ends: Ends) -> Result<Ended> {
@@ -96,21 +86,20 @@ fn stream(network: &Network, ends: Ends) -> Result<Ended> {
 
 /// What streams beside netto lose against those before and after them, and how often each kind was in its second
 /// state.
-fn tell(name: &str, ends: Ends, beside: &[Vec<Ended>], alone: &[Vec<Ended>]) {
-    let around = alone.windows(2).map(<[Vec<Ended>]>::concat);
+fn tell(name: &str, ends: Ends, beside: &[Ended], alone: &[Ended]) {
     let (mut lost, mut interrupts) = (Vec::new(), Vec::new());
-    for (with, without) in beside.iter().zip(around) {
+    for (with, without) in beside.iter().zip(alone.windows(2)) {
         let ratio = |of: fn(&Ended) -> f64| {
-            let mean_of = |streams: &[Ended]| mean(&streams.iter().map(of).collect::<Vec<_>>());
-            mean_of(with) / mean_of(&without)
+            let around: Vec<_> = without.iter().map(of).collect();
+            of(with) / mean(&around)
         };
         lost.push(100.0 * (1.0 - ratio(|ended| ended.gbit_per_second)));
         interrupts.push(ratio(|ended| ended.interrupts_hz));
     }
     let name = |figure: &str| format!("starts_{name}_{figure}");
     figure(&name("percent"), &lost);
-    let rates = |streams: &[Vec<Ended>]| -> Vec<f64> {
-        let streams = streams.iter().flatten();
+    let rates = |streams: &[Ended]| -> Vec<f64> {
+        let streams = streams.iter();
         streams.map(|ended| ended.gbit_per_second).collect()
     };
     let (with, without) = (rates(beside), rates(alone));
