@@ -36,6 +36,9 @@ const DEFAULTS: &[&str] = &[
     "--user-period",
     "500",
 ];
+/// Samples a second of each CPU that `perf record -F 997` takes of a CPU that is never idle: the kernel makes one
+/// period of the rate.
+const PERF_HZ: f64 = 997.0;
 /// Until the plan fits the load.
 const SETTLE: Duration = Duration::from_secs(15);
 const MEASURED: Duration = Duration::from_secs(60);
@@ -185,7 +188,11 @@ fn compare(name: &'static str, load: impl Fn() -> Result<Vec<Owned>>) -> Result<
     );
     ensure!(perf.wait()?.success(), "perf: {}", perf.stderr());
     let to_ns = sum.time_unix_ns;
-    let samples = Sampled::read(&recorded, [to_ns - sum.interval_ns, to_ns])?;
+    let mut samples = Sampled::read(&recorded, [to_ns - sum.interval_ns, to_ns])?;
+    let of_time = PERF_HZ * sum.capacity_ns() as f64 / 1e9;
+    println!("perf: {} samples of {of_time:.0}", samples.all);
+    // Some kernels take no samples of the idle task (docs/KERNELS.md): shares are of time, not of samples.
+    samples.all = of_time;
     Ok(both(name, &netto.info, &sum, &samples))
 }
 
@@ -234,6 +241,7 @@ fn both(load: &'static str, info: &Info, sum: &Snapshot, samples: &Sampled) -> V
 
 /// What perf has recorded, by component.
 struct Sampled {
+    /// Samples of all components and of none.
     all: f64,
     rows: Vec<f64>,
 }
