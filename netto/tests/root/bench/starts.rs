@@ -16,6 +16,7 @@ use crate::child::Owned;
 use crate::cpus;
 use crate::lab::Network;
 
+/// Length of a stream.
 const STREAM: Duration = Duration::from_secs(3);
 /// Before a stream beside nothing.
 const QUIET: Duration = Duration::from_secs(3);
@@ -99,8 +100,8 @@ fn tell(name: &str, ends: Ends, beside: &[Ended], alone: &[Ended]) {
     let name = |figure: &str| format!("starts_{name}_{figure}");
     figure(&name("percent"), &lost);
     let rates = |streams: &[Ended]| -> Vec<f64> {
-        let streams = streams.iter();
-        streams.map(|ended| ended.gbit_per_second).collect()
+        let rates = streams.iter().map(|ended| ended.gbit_per_second);
+        rates.collect()
     };
     let (with, without) = (rates(beside), rates(alone));
     figure(&name("gbit"), &with);
