@@ -14,6 +14,9 @@ pub const FEWEST_HZ: u64 = 8;
 pub const LOOKING_HZ: u64 = 20;
 /// Share of a CPU's time below which networking is not worth a sample.
 pub const NOTHING: f64 = 0.0005;
+/// Below this share, samples tell next to nothing. They are as few as on a CPU full of networking: a stream that begins
+/// would meet them, and with 290 a second its receiver was woken twice as often in the first half second.
+const LITTLE: f64 = 0.002;
 /// Time constant of that share, so that a single packet is no traffic, nanoseconds.
 const LATELY_NS: f64 = 3e9;
 /// Time without networking after which a CPU is not sampled, nanoseconds.
@@ -164,7 +167,10 @@ impl Rates {
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);
         // A load that begins is dear at once.
-        let network_ratio = known.network_ratio.max(interval.network_ratio);
+        let network_ratio = match known.network_ratio.max(interval.network_ratio) {
+            little if little < LITTLE => 1.0,
+            ratio => ratio.max(interval.most_network_ratio(interval_ns, known.rate)),
+        };
         if known.network_ratio >= NOTHING || interval.has_seen_network {
             known.quiet_ns = 0;
         } else {
@@ -200,6 +206,15 @@ impl Rates {
 }
 
 impl CpuInterval {
+    /// Networking's share if one more sample had met it: four that met none do not show that there is none. The CPU that
+    /// received a stream was sampled 260 times a second for half a second, and woken twice as often.
+    fn most_network_ratio(&self, interval_ns: u64, rate: Rate) -> f64 {
+        let busy_ratio = self.busy_ratio.unwrap_or(1.0);
+        let samples_hz = rate.hz as f64 + busy_ratio * rate.ticks_hz as f64;
+        let samples = samples_hz * interval_ns as f64 / 1e9;
+        (self.network_ratio + 1.0 / (samples + 1.0)).min(busy_ratio)
+    }
+
     /// The rates of perf's clock and of ticks.
     fn affordable_hz(&self, network_ratio: f64, most_hz: u64, most_ticks_hz: u64) -> (u64, u64) {
         let tick_ns = self.tick.on(network_ratio).max(1.0);
@@ -306,7 +321,9 @@ mod tests {
             ..interval(network_ratio, 1.0)
         };
         assert_eq!(after(&mut rates, 30, true, stalls(0.0001)).hz, LOOKING_HZ);
-        assert_eq!(after(&mut rates, 30, true, stalls(0.01)).hz, 917);
+        let quiet = Rates::new(1000, 0).next(0, INTERVAL, true, stalls(0.001));
+        assert_eq!((quiet.hz, quiet.is_look), (100, false), "one may begin");
+        assert_eq!(after(&mut rates, 30, true, stalls(0.01)).hz, 889);
         assert_eq!(rates.next(0, INTERVAL, true, stalls(1.0)).hz, 100);
         let spared = CpuInterval {
             may_cost_ratio: 0.11,
@@ -325,6 +342,25 @@ mod tests {
         after(&mut rates, 30, true, stalls(1.0));
         assert_eq!(rates.next(0, INTERVAL, true, stalls(0.0)).hz, 100);
         assert!(after(&mut rates, 30, true, stalls(0.01)).hz > 800);
+    }
+
+    #[test]
+    fn a_few_samples_do_not_make_a_cpu_cheap() {
+        let stalls = |busy_ratio| CpuInterval {
+            sample: FeltPrice {
+                own_ns: 10_000.0,
+                stall_ns: 90_000.0,
+            },
+            ..interval(0.01, busy_ratio)
+        };
+        let after_few = |busy_ratio| {
+            let mut rates = Rates::new(8, 0);
+            rates.next(0, INTERVAL, true, stalls(busy_ratio));
+            rates.most_hz = 1_000;
+            rates.next(0, INTERVAL, true, stalls(busy_ratio)).hz
+        };
+        assert_eq!(after_few(1.0), 346, "the fifth could have met networking");
+        assert_eq!(after_few(0.02), 847, "it idled");
     }
 
     #[test]

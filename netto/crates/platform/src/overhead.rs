@@ -298,6 +298,9 @@ impl Overhead {
         let group = registered.group;
         self.prices.event_ns[group.index()] = declared.event_ns;
         self.planner.add(group, declared.limit, self.may_detach);
+        let changes = u32::try_from(2 * probes.len()).unwrap_or(u32::MAX);
+        // Assumed until one has been measured: the first windows of a load that begins are dear, too.
+        self.planner.learn_window(group, 0, changes, self.timer_ns);
         self.planned = self.planned.with(group);
         self.timed = self.timed.with(group);
         self.ordered = self.ordered.with(group);

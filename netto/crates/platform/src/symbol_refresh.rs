@@ -34,12 +34,13 @@ pub struct SymbolRefresh {
 }
 
 impl SymbolRefresh {
-    /// Starts with symbols that have just been read.
+    /// Starts with symbols that have just been read. netto's own programs come after them, so the first refresh is at
+    /// once: a load that begins later must not meet it.
     pub fn new(roots: Roots) -> Self {
         SymbolRefresh {
             loaded_code: LoadedCode::now(&roots),
             roots,
-            from_ns: system::monotonic_ns() + REFRESH_NS,
+            from_ns: 0,
             modules_from_ns: 0,
             running: None,
         }

@@ -18,6 +18,7 @@ use self::analysis::causes::{Evidence, Place};
 use self::analysis::division::{Division, Event, OTHERS};
 use self::analysis::packets::packets_of;
 use self::analysis::slots::Slots;
+use self::kernel::NettoPrograms;
 use self::kernel::runs::RunCounts;
 use self::kernel::search::Search;
 
@@ -68,6 +69,7 @@ struct ProgramCost {
     times: FxHashMap<(usize, usize), u64>,
     portions: Vec<(Place, u64)>,
     search: Search,
+    netto_programs: NettoPrograms,
     run_counts: RunCounts,
 }
 
@@ -88,6 +90,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         times: FxHashMap::default(),
         portions: Vec::new(),
         search: Search::new(platform.roots.clone()),
+        netto_programs: NettoPrograms::default(),
         run_counts: RunCounts::open(&platform.roots),
     }))
 }
@@ -98,13 +101,14 @@ impl ProgramCost {
         let Some(known) = loaded.get(program) else {
             return OTHERS;
         };
+        let netto_programs = &mut self.netto_programs;
         let shown = || Shown {
             about: About {
                 id: known.id,
                 name: known.name.clone(),
                 kind: known.kind.to_owned(),
                 tag: known.tag.iter().map(|byte| format!("{byte:02x}")).collect(),
-                is_own: kernel::is_own(known),
+                is_own: netto_programs.has(known),
                 ..About::default()
             },
             ..Shown::default()

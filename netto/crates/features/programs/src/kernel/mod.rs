@@ -1,13 +1,24 @@
 //! What the kernel tells of programs.
 
+use std::collections::BTreeSet;
+
 use netto_sys::programs::{self, LoadedProgram};
 
 pub(crate) mod runs;
 pub(crate) mod search;
 
-/// Whether a program is one of this process.
-pub(crate) fn is_own(program: &LoadedProgram) -> bool {
-    program.name.starts_with("netto_") && programs::own().contains(&program.id)
+/// Programs of this process, as far as they were asked for: finding them reads a file for each of its descriptors.
+#[derive(Debug, Default)]
+pub(crate) struct NettoPrograms(BTreeSet<u32>);
+
+impl NettoPrograms {
+    /// Whether a program is one of them.
+    pub(crate) fn has(&mut self, program: &LoadedProgram) -> bool {
+        if program.name.starts_with("netto_") && !self.0.contains(&program.id) {
+            self.0 = programs::own();
+        }
+        self.0.contains(&program.id)
+    }
 }
 
 /// Why no place is known of a program of this type.
