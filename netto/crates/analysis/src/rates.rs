@@ -26,6 +26,9 @@ const IDLES: f64 = 0.05;
 /// Samples break off no more of a stream than this share of a CPU's time, however many they are: 1,000 a second
 /// made bulk TCP lose 9 %.
 const MOST_STALLED: f64 = 0.1;
+/// The most by which such a rate rises in an interval, as a ratio. The few samples of a short interval may have missed a load:
+/// the CPU that received a stream then had 260 a second for half a second, and woke twice as often.
+const MOST_RISE: u64 = 2;
 /// Least change of a rate, as a ratio.
 const WORTH_A_CHANGE: f64 = 0.2;
 
@@ -169,7 +172,7 @@ impl Rates {
         // A load that begins is dear at once.
         let network_ratio = match known.network_ratio.max(interval.network_ratio) {
             little if little < LITTLE => 1.0,
-            ratio => ratio.max(interval.most_network_ratio(interval_ns, known.rate)),
+            ratio => ratio,
         };
         if known.network_ratio >= NOTHING || interval.has_seen_network {
             known.quiet_ns = 0;
@@ -184,6 +187,11 @@ impl Rates {
             (0, 0)
         } else {
             (LOOKING_HZ.min(most_hz), 0)
+        };
+        let hz = if interval.sample.stall_ns > 0.0 {
+            hz.min(MOST_RISE * known.rate.hz.max(FEWEST_HZ))
+        } else {
+            hz
         };
         let is_worth_it = |wanted: u64, now: u64| {
             (wanted as f64 - now as f64).abs() > WORTH_A_CHANGE * now as f64
@@ -206,15 +214,6 @@ impl Rates {
 }
 
 impl CpuInterval {
-    /// Networking's share if one more sample had met it: four that met none do not show that there is none. The CPU that
-    /// received a stream was sampled 260 times a second for half a second, and woken twice as often.
-    fn most_network_ratio(&self, interval_ns: u64, rate: Rate) -> f64 {
-        let busy_ratio = self.busy_ratio.unwrap_or(1.0);
-        let samples_hz = rate.hz as f64 + busy_ratio * rate.ticks_hz as f64;
-        let samples = samples_hz * interval_ns as f64 / 1e9;
-        (self.network_ratio + 1.0 / (samples + 1.0)).min(busy_ratio)
-    }
-
     /// The rates of perf's clock and of ticks.
     fn affordable_hz(&self, network_ratio: f64, most_hz: u64, most_ticks_hz: u64) -> (u64, u64) {
         let tick_ns = self.tick.on(network_ratio).max(1.0);
@@ -323,7 +322,7 @@ mod tests {
         assert_eq!(after(&mut rates, 30, true, stalls(0.0001)).hz, LOOKING_HZ);
         let quiet = Rates::new(1000, 0).next(0, INTERVAL, true, stalls(0.001));
         assert_eq!((quiet.hz, quiet.is_look), (100, false), "one may begin");
-        assert_eq!(after(&mut rates, 30, true, stalls(0.01)).hz, 889);
+        assert_eq!(after(&mut rates, 30, true, stalls(0.01)).hz, 917);
         assert_eq!(rates.next(0, INTERVAL, true, stalls(1.0)).hz, 100);
         let spared = CpuInterval {
             may_cost_ratio: 0.11,
@@ -345,22 +344,18 @@ mod tests {
     }
 
     #[test]
-    fn a_few_samples_do_not_make_a_cpu_cheap() {
-        let stalls = |busy_ratio| CpuInterval {
-            sample: FeltPrice {
-                own_ns: 10_000.0,
-                stall_ns: 90_000.0,
-            },
-            ..interval(0.01, busy_ratio)
+    fn a_rate_that_breaks_off_streams_rises_by_steps() {
+        let rates_after = |stall_ns| {
+            let mut rates = Rates::new(1000, 0);
+            let mut interval = interval(1.0, 1.0);
+            interval.sample.stall_ns = stall_ns;
+            rates.next(0, INTERVAL, true, interval);
+            interval.network_ratio = 0.0025;
+            // So long that the load is forgotten.
+            [0; 3].map(|_| rates.next(0, 60_000_000_000, true, interval).hz)
         };
-        let after_few = |busy_ratio| {
-            let mut rates = Rates::new(8, 0);
-            rates.next(0, INTERVAL, true, stalls(busy_ratio));
-            rates.most_hz = 1_000;
-            rates.next(0, INTERVAL, true, stalls(busy_ratio)).hz
-        };
-        assert_eq!(after_few(1.0), 346, "the fifth could have met networking");
-        assert_eq!(after_few(0.02), 847, "it idled");
+        assert_eq!(rates_after(1e6), [18, 36, 72]);
+        assert_eq!(rates_after(0.0), [1000; 3]);
     }
 
     #[test]
