@@ -299,7 +299,7 @@ impl Overhead {
         self.prices.event_ns[group.index()] = declared.event_ns;
         self.planner.add(group, declared.limit, self.may_detach);
         let changes = u32::try_from(2 * probes.len()).unwrap_or(u32::MAX);
-        // Assumed until one has been measured: the first windows of a load that begins are dear, too.
+        // A first guess, which measured windows correct: without it the first two would come as if they were free.
         self.planner.learn_window(group, 0, changes, self.timer_ns);
         self.planned = self.planned.with(group);
         self.timed = self.timed.with(group);

@@ -34,8 +34,8 @@ pub struct SymbolRefresh {
 }
 
 impl SymbolRefresh {
-    /// Starts with symbols that have just been read. netto's own programs come after them, so the first refresh is at
-    /// once: a load that begins later must not meet it.
+    /// Starts with symbols that have just been read. netto's programs are loaded after that, so the first look is at the
+    /// end of the first interval: later, the refresh would take its time from a load that begins.
     pub fn new(roots: Roots) -> Self {
         SymbolRefresh {
             loaded_code: LoadedCode::now(&roots),

@@ -7,12 +7,12 @@ use netto_sys::programs::{self, LoadedProgram};
 pub(crate) mod runs;
 pub(crate) mod search;
 
-/// Programs of this process, as far as they were asked for: finding them reads a file for each of its descriptors.
+/// The programs that this process held when they were last read, which takes a file for each of its descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct NettoPrograms(BTreeSet<u32>);
 
 impl NettoPrograms {
-    /// Whether a program is one of them.
+    /// Whether a program is one of this process; they are read again for one that may have been loaded since.
     pub(crate) fn has(&mut self, program: &LoadedProgram) -> bool {
         if program.name.starts_with("netto_") && !self.0.contains(&program.id) {
             self.0 = programs::own();
