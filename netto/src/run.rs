@@ -19,7 +19,6 @@ use netto_demo::{self, Demo, Fleet};
 use netto_feature::command::{HostAnswer, Rank};
 use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
-use netto_hooks::SHARED_HOOKS;
 use netto_http::http;
 use netto_http::web_config::WebConfig;
 use netto_platform::Settings;
@@ -359,7 +358,7 @@ fn give_up_privileges(features: &[Feature], config: &Config) {
 
 fn measure(features: &'static [Feature], config: &Config) -> anyhow::Result<Measurement> {
     let settings = Settings::from(config);
-    measurement::start(&settings, features, &SHARED_HOOKS, config.features.clone())
+    measurement::start(&settings, features, config.features.clone())
 }
 
 /// Measures for a terminal, without a server.

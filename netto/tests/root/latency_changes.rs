@@ -76,7 +76,6 @@ pub fn asked_for_otherwise() -> Result<()> {
 
     write("latency = false\n")?;
     daemon.process.signal("HUP")?;
-    // No points alone say nothing: the interval in which a combined program is attached has none.
     child::eventually(|| {
         let reason = reason(&daemon)?;
         ensure!(reason.contains("--latency"), "the reason is {reason}");

@@ -2,8 +2,7 @@
 //!
 //! A crate with programs declares its records and constants once; [`Abi::generate`] emits them for
 //! both sides, `NAME_abi.h` for C and `abi.rs` for Rust. [`compile`] makes skeletons of its
-//! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`);
-//! [`compile_object`] an object of several crates' headers.
+//! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`).
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,7 +17,6 @@ use libbpf_cargo::SkeletonBuilder;
 pub use metrics_common;
 
 pub mod base;
-pub mod combined;
 
 /// A record of 64-bit words that both sides see at the same offsets.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +153,7 @@ fn headers() -> PathBuf {
 }
 
 /// Compiles `FOLDER/NAME.bpf.c` into the skeleton `NAME.skel.rs` in `out_dir`, and lets crates that
-/// depend on this one include the headers of both folders ([`headers_of`]).
+/// depend on this one find what is generated.
 ///
 /// # Errors
 /// The compiler's error, and its requirements.
@@ -163,53 +161,16 @@ pub fn compile(folder: &str, names: &[&str], out_dir: &Path) -> anyhow::Result<(
     println!("cargo::rerun-if-changed={folder}");
     for name in names {
         let source = Path::new(folder).join(format!("{name}.bpf.c"));
-        builder(&source, &[], out_dir)
+        builder(&source, out_dir)
             .build_and_generate(out_dir.join(format!("{name}.skel.rs")))
             .with_context(|| refusal(&source))?;
     }
-    let folder = std::path::absolute(folder)?;
-    println!("cargo::metadata=folder={}", folder.display());
-    publish(out_dir);
+    println!("cargo::metadata=generated={}", out_dir.display());
     Ok(())
 }
 
-/// Compiles a file into `NAME.bpf.o` in `out_dir`, where it is; it may include these folders'
-/// headers.
-///
-/// # Errors
-/// What the compiler says, and what it needs.
-pub fn compile_object(name: &str, includes: &[PathBuf], out_dir: &Path) -> anyhow::Result<()> {
-    let source = out_dir.join(format!("{name}.bpf.c"));
-    for folder in includes {
-        println!("cargo::rerun-if-changed={}", folder.display());
-    }
-    publish(out_dir);
-    builder(&source, includes, out_dir)
-        .build()
-        .with_context(|| refusal(&source))
-}
-
-/// Lets crates that depend on this one find what is generated.
-fn publish(out_dir: &Path) {
-    println!("cargo::metadata=generated={}", out_dir.display());
-}
-
-/// The folders of the headers of a crate that this one depends on, by its `links` in the manifest.
-///
-/// # Errors
-/// If there is none.
-pub fn headers_of(links: &str) -> anyhow::Result<[PathBuf; 2]> {
-    let crate_name = links.to_uppercase().replace('-', "_");
-    let folder = |what: &str| {
-        let variable = format!("DEP_{crate_name}_{what}");
-        let folder = std::env::var_os(&variable).map(PathBuf::from);
-        folder.with_context(|| format!("no dependency links {links}: {variable} is not set"))
-    };
-    Ok([folder("FOLDER")?, folder("GENERATED")?])
-}
-
 /// A compiler that puts the object into `out_dir`.
-fn builder(source: &Path, includes: &[PathBuf], out_dir: &Path) -> SkeletonBuilder {
+fn builder(source: &Path, out_dir: &Path) -> SkeletonBuilder {
     let headers = headers();
     println!("cargo::rerun-if-changed={}", headers.display());
     let include = |path: &Path| {
@@ -217,8 +178,7 @@ fn builder(source: &Path, includes: &[PathBuf], out_dir: &Path) -> SkeletonBuild
         argument.push(path);
         argument
     };
-    let folders = includes.iter().map(PathBuf::as_path);
-    let folders = folders.chain([out_dir, headers.as_path()]).map(include);
+    let folders = [out_dir, headers.as_path()].map(include);
     // Version 3 of the instructions has the atomic operations that return the old value.
     let arguments = [
         "-mcpu=v3",

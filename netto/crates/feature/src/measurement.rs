@@ -3,7 +3,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use metrics_common::{Info, Snapshot};
 
@@ -13,10 +12,7 @@ use netto_analysis::tagged::{TaggedSample, Tags};
 use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use netto_platform::{Platform, Settings, Tick};
-use netto_sys::session::{CombinedObject, Session};
-
-/// How long the start waits for the probes to be in place.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+use netto_sys::session::Session;
 
 /// A running measurement. Dropping it detaches the probes.
 pub struct Measurement {
@@ -30,15 +26,13 @@ pub struct Measurement {
     pub session: Session,
 }
 
-/// Attaches the probes and starts counting. `shared_hooks`: the programs that stand for those of
-/// several features at one hook.
+/// Attaches the probes and starts counting.
 ///
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
 pub fn start(
     settings: &Settings,
     features: &'static [Feature],
-    shared_hooks: &'static CombinedObject,
     options: FeatureOptions,
 ) -> anyhow::Result<Measurement> {
     let tags = features.iter().map(|entry| (entry.tags)(&options));
@@ -49,10 +43,7 @@ pub fn start(
         Tags::None
     };
     let (mut platform, session) = Platform::start(settings, tags)?;
-    platform.readers.controller.share_hooks(shared_hooks);
     let instruments = Running::start(features, &mut platform, &options)?;
-    // Replacing probes by a combined program loses events at that hook: wait until it is done.
-    platform.readers.controller.wait_until_idle(LONGEST_WAIT);
     // Symbols and type information were read that are no longer needed.
     netto_sys::memory::give_back();
     // The caller publishes this description.

@@ -21,7 +21,7 @@ const RECORDS: &[Record] = &[
         fields: &[(
             "place",
             DROP_PLACES,
-            "Subsystem and number of the reason, and the address: see drops.bpf.h; 0: none, 1: being given back.",
+            "Subsystem and number of the reason, and the address: see drops.bpf.c; 0: none, 1: being given back.",
         )],
     },
     Record {

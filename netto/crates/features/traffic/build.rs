@@ -7,7 +7,7 @@ use netto_bpf_build::{Abi, Record, compile};
 
 const RECORDS: &[Record] = &[Record {
     name: "work",
-    about: "Messages of sockets and polls of NAPI on one CPU: see traffic.bpf.h.",
+    about: "Messages of sockets and polls of NAPI on one CPU: see traffic.bpf.c.",
     fields: &[
         ("messages_sent", 1, "Messages that sockets took."),
         ("bytes_sent", 1, "Their bytes."),

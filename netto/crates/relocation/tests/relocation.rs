@@ -47,7 +47,6 @@ const fn since(since: &'static str, what: &'static str) -> Lack {
 const LACKS: &[Lack] = &[
     // The kernel that is refused.
     until("6.1", "netto: helper 158"),
-    until("6.1", "hooks: helper 158"),
     until("6.1", "owners: helper 158"),
     until("6.1", "tick: helper 158"),
     until("6.1", "health: helper 158"),
@@ -56,10 +55,6 @@ const LACKS: &[Lack] = &[
     until(
         "6.1",
         "drops: tp_btf/kfree_skb: argument 2 is none, not skb_drop_reason",
-    ),
-    until(
-        "6.1",
-        "hooks: tp_btf/kfree_skb: argument 2 is none, not skb_drop_reason",
     ),
     until(
         "6.1",
@@ -73,10 +68,8 @@ const LACKS: &[Lack] = &[
     until("6.1", "health: fentry/filemap_read: no such hook"),
     until("6.12", "health: tp_btf/mm_filemap_get_pages: no such hook"),
     until("6.1", "latency: tp_btf/qdisc_enqueue: no such hook"),
-    until("6.12", "hooks: tp_btf/sk_data_ready: no such hook"),
     until("6.12", "latency: tp_btf/sk_data_ready: no such hook"),
     until("6.12", "owners: tp_btf/sk_data_ready: no such hook"),
-    until("6.12", "hooks: tp_btf/sock_recv_length: no such hook"),
     until("6.12", "latency: tp_btf/sock_recv_length: no such hook"),
     until("6.12", "traffic: tp_btf/sock_recv_length: no such hook"),
     until("6.12", "traffic: tp_btf/sock_send_length: no such hook"),
@@ -97,11 +90,8 @@ const LACKS: &[Lack] = &[
         "7.1",
         "latency: optional scm_timestamping_internal.ts[0].tv_sec",
     ),
-    until("6.12", "hooks: optional sk_buff.tstamp_type"),
     until("6.12", "latency: optional sk_buff.tstamp_type"),
-    until("6.1", "hooks: optional sk_buff.mono_delivery_time"),
     until("6.1", "latency: optional sk_buff.mono_delivery_time"),
-    since("6.12", "hooks: optional sk_buff.mono_delivery_time"),
     since("6.12", "latency: optional sk_buff.mono_delivery_time"),
 ];
 

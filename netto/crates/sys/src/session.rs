@@ -11,7 +11,6 @@ use libbpf_rs::{ErrorKind, MapHandle, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
-pub use self::combined::{CombinedObject, CombinedProgram, Resources};
 use self::controller::ProbeThread;
 pub use self::controller::{AttachedWindow, MeasuredCosts, ProbeController, WindowSampling};
 pub use self::probes::Probe;
@@ -35,7 +34,6 @@ use netto_analysis::tagged::Tags;
 
 mod attached;
 mod by_tick;
-mod combined;
 mod controller;
 pub(super) mod probe_set;
 pub(super) mod probes;

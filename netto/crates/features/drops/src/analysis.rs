@@ -24,7 +24,7 @@ const LOOK_NS: u64 = 10_000_000_000;
 /// has this value, since no function has the address.
 const RETIRED: u64 = 1;
 
-/// Where packets are dropped, as one word: see `drops.bpf.h`.
+/// Where packets are dropped, as one word: see `drops.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DropKey(pub u64);
 

@@ -1,12 +1,11 @@
 //! The probe at dropped packets (`drops.bpf.c`), its counts, and the names of the functions it met.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::skel::OpenSkel;
 use rustc_hash::FxHashMap;
 
 use super::analysis::{Counts, Reasons};
@@ -15,7 +14,7 @@ use crate::drops_skel::{DropsSkel, DropsSkelBuilder};
 use netto_analysis::symbols;
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::{self, Resources};
+use netto_sys::session;
 use netto_sys::skeleton;
 use netto_sys::system::{self, Roots};
 
@@ -66,8 +65,7 @@ impl Probe {
         let places = MappedArray::new(&skel.maps.netto_drop_places, abi::DROP_PLACES_BYTES, 1)?;
         let counts = &skel.maps.netto_drop_counts;
         let counts = MappedArray::new(counts, abi::DROP_COUNTS_BYTES, possible_cpus)?;
-        let resources = Arc::new(Resources::of(skel.object())?);
-        let hook = session::Probe::sharing(&skel.progs.netto_drop, None, &resources);
+        let hook = session::Probe::new(&skel.progs.netto_drop, None);
         let mut hook = hook.context("cannot duplicate a descriptor")?;
         hook.attach()
             .context("cannot attach to tracepoint kfree_skb")?;

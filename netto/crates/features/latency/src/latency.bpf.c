@@ -6,7 +6,9 @@
  *
  * A packet that is not chosen, of one in N, costs its stamp and a multiplication.
  */
-#include "latency.bpf.h"
+#include "latency_counts.bpf.h"
+#include "latency_datagrams.bpf.h"
+#include "latency_waits.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -23,6 +25,15 @@ struct scm_timestamping_internal___of_nanoseconds {
 };
 
 #pragma clang attribute pop
+
+/* A packet meets its protocol. */
+static __always_inline void netto_delivered_to(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 number, __u32 flow)
+{
+	__u64 ns = netto_delivered(own, packet, number, flow);
+
+	if (netto_takes(point))
+		netto_take(own, packet, point, ns);
+}
 
 /* A packet that has not met its socket yet. */
 static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
@@ -221,11 +232,18 @@ int netto_start_near(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Instead of that, where no such program is allowed. */
+/* Instead of that, where no such program is allowed: a segment of an established connection. */
 SEC("tp_btf/tcp_probe")
 int netto_tcp_near(__u64 *ctx)
 {
-	return netto_latency_at_tcp_probe(ctx);
+	struct sock *sk = (void *)ctx[0];
+	struct sk_buff *skb = (void *)ctx[1];
+	struct netto_packet packet = {};
+	struct netto_latency *own = netto_packet_of(sk, skb, &packet);
+
+	if (own)
+		netto_delivered_to(own, &packet, NETTO_TCP_START, netto_number_of(skb), skb->hash);
+	return 0;
 }
 
 static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
@@ -291,11 +309,52 @@ int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error
 	return own && own->pending == (__u64)skb ? netto_udp_end(own, sk, error) : 0;
 }
 
-/* Instead of both. */
+/*
+ * Instead of both, where no function that enqueues can be hooked: a socket has something to read, the last packet of its queue. That is read of
+ * the queue while the socket is its task's (then segments come from the backlog), else it is the
+ * packet that was met last, for the queue's end may be a segment that came before this one, and
+ * datagrams may be gone already, and freed.
+ */
 SEC("tp_btf/sk_data_ready")
 int netto_ready(__u64 *ctx)
 {
-	return netto_latency_at_sk_data_ready(ctx);
+	struct sock *sk = (void *)ctx[0];
+	__u16 family = sk->__sk_common.skc_family, protocol;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+	struct sk_buff *skb;
+	bool is_tcp;
+
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	protocol = sk->sk_protocol;
+	is_tcp = protocol == IPPROTO_TCP;
+	if (!is_tcp && protocol != IPPROTO_UDP)
+		return 0;
+	if (is_tcp && (sk->__sk_common.skc_state == TCP_LISTEN ||
+		       !(netto_takes(NETTO_TCP_ENQUEUED) || netto_takes(NETTO_TCP_WAIT))))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	if (own->pending == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
+		packet.stamp = own->pending_stamp_ns;
+		packet.ifindex = own->pending_ifindex;
+		own->pending = 0;
+	} else if (sk->sk_receive_queue.qlen) {
+		skb = sk->sk_receive_queue.prev;
+		packet.stamp = skb->tstamp;
+		packet.ifindex = skb->skb_iif;
+		if (!is_tcp && *(struct sk_buff *volatile *)&sk->sk_receive_queue.prev != skb)
+			packet.stamp = 0;
+	}
+	if (is_tcp)
+		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
+		netto_await(sk, &packet);
+	if (!packet.stamp)
+		return netto_lose_datagram(sk, NETTO_UDP_ENQUEUED, NETTO_UDP_ENQUEUED);
+	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
 static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
@@ -366,11 +425,57 @@ int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 
-/* Instead. */
+/* Instead, where no function that reads can be hooked: a datagram was read, the first of those that wait. */
 SEC("tp_btf/sock_recv_length")
 int netto_udp_read_near(__u64 *ctx)
 {
-	return netto_latency_at_sock_recv_length(ctx);
+	struct sock *sk = (void *)ctx[0];
+	int length = ctx[1], flags = ctx[2];
+	__u16 family = sk->__sk_common.skc_family;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_socket_place place = {};
+	struct netto_datagrams *datagrams;
+	struct netto_latency *own;
+	__u64 number, written, slot;
+
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
+		return 0;
+	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
+		return 0;
+	if (!netto_find_place(&netto_datagram_sets, NETTO_LATENCY_SOCKETS, bpf_get_socket_cookie(sk), &place))
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	datagrams = bpf_map_lookup_elem(&netto_datagrams, &place.index);
+	if (!datagrams)
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	number = __sync_fetch_and_add(&datagrams->read, 1);
+	written = *(volatile __u64 *)&datagrams->written;
+	if (number >= datagrams->first && number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
+		slot = number & (NETTO_LATENCY_DATAGRAMS - 1);
+		packet.stamp = datagrams->stamp[slot];
+		packet.ifindex = datagrams->ifindex[slot];
+	} else if (datagrams->next_number == number) {
+		packet.stamp = datagrams->next_stamp;
+		packet.ifindex = datagrams->next_ifindex;
+	}
+	/*
+	 * What was lost on the way to here is made up for whenever nothing waits. If the next one is
+	 * not among the stamps, be it that too many wait or that it was not seen when it came, the
+	 * queue has it.
+	 */
+	if (!netto_datagrams_in(sk)) {
+		datagrams->read = written;
+		netto_keep_place(&place, NETTO_EMPTY_JIFFIES);
+	} else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS) {
+		netto_keep_next(datagrams, sk, number + 1);
+	}
+	if (!packet.stamp)
+		return netto_lose_datagram(sk, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	if (!netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
 }
 
 /* A packet that leaves has to wait. Those that go straight through are not met, here or below. */

@@ -281,45 +281,4 @@ static __always_inline int netto_meet_socket(__u64 sk, __u64 header)
 	return 0;
 }
 
-/* A socket has received data; since 6.2. */
-static __always_inline int netto_owners_at_sk_data_ready(__u64 *ctx)
-{
-	return netto_meet_socket(ctx[0], 0);
-}
-
-/* A segment for an established connection, acknowledgements without data among them. */
-static __always_inline int netto_owners_at_tcp_probe(__u64 *ctx)
-{
-	return netto_meet_socket(ctx[0], netto_header((struct sk_buff *)ctx[1]));
-}
-
-/* A packet is dropped: the owner of one that has found its socket is known. */
-static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
-{
-	struct sk_buff *skb = (void *)ctx[0];
-	struct net_device *dev;
-	struct netto_tag *tag;
-	__u64 number, worker, interfaces;
-
-	tag = netto_begin_meeting(&worker);
-	if (!tag)
-		return 0;
-	if (tag->last_worker == worker &&
-	    (tag->last_header == NETTO_NEXT_DROPPED || tag->last_header == netto_header(skb))) {
-		tag->last_header = 0;
-		number = netto_go_on(tag, worker, 0);
-	} else {
-		dev = skb->dev;
-		interfaces = (__u32)skb->skb_iif;
-		if (!interfaces && dev)
-			interfaces = (__u32)dev->ifindex;
-		if (netto_tells_ends)
-			tag->last_ends[NETTO_ENDS_WORDS - 1] = 0;
-		number = netto_meet(tag, worker, (__u64)skb->sk, 0, (__u64)dev, interfaces, skb);
-	}
-	if (number)
-		netto_answer_with_last(tag, number);
-	return 0;
-}
-
 #endif

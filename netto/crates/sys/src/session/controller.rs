@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::combined::CombinedObject;
 use super::probe_set::ProbeSet;
 use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
@@ -132,12 +131,10 @@ impl AttachedClock {
 }
 
 enum Order {
-    ShareHooks(&'static CombinedObject),
     Add(Group, Vec<Probe>),
     Remove(Group),
     Attach(GroupSet),
     Window(Window),
-    Answer(Sender<()>),
     Calibrate,
     End,
 }
@@ -150,11 +147,6 @@ pub struct ProbeController {
 }
 
 impl ProbeController {
-    /// Gives the programs that stand for several probes at one hook.
-    pub fn share_hooks(&self, object: &'static CombinedObject) {
-        self.order(Order::ShareHooks(object));
-    }
-
     /// Takes over the probes of a group, which are attached.
     pub fn add(&self, group: Group, probes: Vec<Probe>) {
         self.order(Order::Add(group, probes));
@@ -188,14 +180,6 @@ impl ProbeController {
             switch_ns: 0,
             sampling,
         }));
-    }
-
-    /// Waits until all orders given before are carried out, or for this long.
-    pub fn wait_until_idle(&self, most: Duration) {
-        let (done, answer) = channel();
-        self.order(Order::Answer(done));
-        // After a timeout, or without the thread, there is nothing to wait for.
-        let _ = answer.recv_timeout(most);
     }
 
     /// Windows that have ended since the last call.
@@ -380,7 +364,6 @@ impl Worker {
         while let Some(order) = self.next(orders) {
             let attached = self.controller.attached();
             match order {
-                Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
                     self.watch(group);
@@ -405,15 +388,12 @@ impl Worker {
                     self.attach(wanted.minus(whole), false);
                 }
                 Order::Window(window) => self.windows.push(window),
-                // Receiver dropped after its timeout; ignore.
-                Order::Answer(done) => done.send(()).unwrap_or_default(),
                 Order::Calibrate => match self.calibrate() {
                     Ok(costs) => self.controller.state().costs = Some(costs),
                     Err(error) => tracing::debug!("BPF statistics cannot be had: {error}"),
                 },
                 Order::End => break,
             }
-            self.give_up_lost();
             self.controller.is_done();
         }
         // Ends stay until nothing begins any more.
@@ -466,7 +446,6 @@ impl Worker {
                 });
             }
         }
-        self.give_up_lost();
     }
 
     fn open_window(&mut self, mut window: Window) {
@@ -582,19 +561,6 @@ impl Worker {
     }
 
     /// Detaches groups that lost a probe because of another group: alone it means nothing.
-    fn give_up_lost(&mut self) {
-        loop {
-            let lost = self.set.take_lost();
-            if lost.is_empty() {
-                return;
-            }
-            for (group, error) in lost {
-                self.detach(GroupSet::NONE.with(group));
-                self.controller.state().failures.push((group, error));
-            }
-        }
-    }
-
     fn detach(&mut self, groups: GroupSet) {
         if groups.is_empty() {
             return;
@@ -659,39 +625,34 @@ impl Worker {
         let statistics = Statistics::on()?;
         let read = || {
             let sampler = self.sampler.as_ref().map(runs_of).unwrap_or_default();
-            (self.set.runs(), self.set.shares(), sampler)
+            (self.set.runs(), sampler)
         };
-        let (runs_before, shares_before, sampler_before) = read();
+        let (runs_before, sampler_before) = read();
         thread::sleep(self.left_of_window().min(CALIBRATION));
-        let (runs, shares, sampler) = read();
+        let (runs, sampler) = read();
         drop(statistics);
         let runs = grown(&runs, &runs_before);
-        let shares = grown(&shares, &shares_before);
-        let both: Vec<Runs> = zip(&runs, &shares).map(|(a, b)| a.plus(*b)).collect();
-        let sum = |runs: &[Runs], wanted: &dyn Fn(&Member) -> bool| {
-            let probes = self.set.probes.iter().zip(runs);
+        let sum = |wanted: &dyn Fn(&Member) -> bool| {
+            let probes = self.set.probes.iter().zip(&runs);
             probes
                 .filter(|(probe, _)| wanted(probe))
                 .fold(Runs::default(), |sum, (_, runs)| sum.plus(*runs))
         };
-        let events = |runs: &[Runs], group: Group| {
+        let events = |group: Group| {
             let is_one = |probe: &Member| {
                 probe.group == group && probe.role == Role::Begin && !probe.is_of_interrupts
             };
-            Some(sum(runs, &is_one).count).filter(|&events| events >= ENOUGH_RUNS)
+            Some(sum(&is_one).count).filter(|&events| events >= ENOUGH_RUNS)
         };
-        let price_ns = |runs: &[Runs], group: Group| {
+        let event_ns = |group: Group| {
             let of_group = |probe: &Member| probe.group == group && !probe.is_of_interrupts;
-            Some(sum(runs, &of_group).ns as f64 / events(runs, group)? as f64)
+            Some(sum(&of_group).ns as f64 / events(group)? as f64)
         };
-        // What a program of several groups takes is divided by estimate.
-        let event_ns = |group: Group| price_ns(&runs, group).or_else(|| price_ns(&both, group));
         // In a window the programs at interrupts are not attached.
-        let softirqs = events(&runs, Group::Softirqs);
+        let softirqs = events(Group::Softirqs);
         let softirqs = softirqs.filter(|_| self.wanted.has(Group::Softirqs));
-        let interrupts_ns = softirqs.map(|softirqs| {
-            sum(&runs, &|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64
-        });
+        let interrupts_ns = softirqs
+            .map(|softirqs| sum(&|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64);
         let sampler = Some(sampler.since(sampler_before)).filter(|runs| runs.count > 0);
         let mut costs = [None; GROUPS];
         for group in self.controller.attached().iter() {

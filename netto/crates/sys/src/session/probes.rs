@@ -9,9 +9,8 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 
 use libbpf_rs::libbpf_sys::{BPF_CGROUP_INET_INGRESS, bpf_link_create, bpf_raw_tracepoint_open};
-use libbpf_rs::{Link, Object, Program};
+use libbpf_rs::{Link, Object};
 
-use super::combined::Resources;
 use crate::held_link::{HeldLink, owned};
 use netto_analysis::groups::Group;
 
@@ -45,14 +44,6 @@ pub struct Probe {
     program: OwnedFd,
     way: Way,
     link: Option<Attachment>,
-    part: Option<Part>,
-}
-
-/// What a program that stands for several at the hook of this one has to know of it.
-#[derive(Debug)]
-struct Part {
-    section: String,
-    resources: Arc<Resources>,
 }
 
 #[derive(Debug)]
@@ -76,48 +67,18 @@ impl Probe {
                 None => Way::Trace,
             },
             link: None,
-            part: None,
         })
     }
 
-    /// A program, as [`Probe::new`] has it, whose hook other features may want, too. The resources
-    /// are those of its object.
-    ///
-    /// # Errors
-    /// The process can have no more descriptors.
-    pub fn sharing(
-        program: &Program<'_>,
-        cgroup: Option<&File>,
-        resources: &Arc<Resources>,
-    ) -> io::Result<Probe> {
-        Ok(Probe {
-            part: Some(Part {
-                section: program.section().to_string_lossy().into_owned(),
-                resources: resources.clone(),
-            }),
-            ..Probe::new(program, cgroup)?
-        })
-    }
-
-    /// One of an object of this name that the kernel refuses to attach.
+    /// One that the kernel refuses to attach.
     #[cfg(test)]
-    pub(super) fn refused(object: &str, section: &str) -> io::Result<Probe> {
-        Ok(Probe {
-            part: Some(Part {
-                section: section.to_owned(),
-                resources: Arc::new(Resources::none(object)),
-            }),
-            ..Probe::new(File::open("/dev/null")?, None)?
-        })
+    pub(super) fn refused() -> io::Result<Probe> {
+        Probe::new(File::open("/dev/null")?, None)
     }
 
     /// Detaches it, if it is attached.
     pub(super) fn detach(&mut self) {
         self.link = None;
-    }
-
-    pub(super) fn program(&self) -> &OwnedFd {
-        &self.program
     }
 
     /// Its link, if it is attached and others can take the program away.
@@ -166,8 +127,6 @@ pub(crate) struct Member {
     pub(crate) role: Role,
     /// Whether it tells interrupts from what they interrupt, which other devices' cause as well.
     pub(crate) is_of_interrupts: bool,
-    /// Whether it is to be attached, by itself or as a part of another program.
-    pub(super) is_wanted: bool,
     pub(super) probe: Probe,
 }
 
@@ -178,7 +137,6 @@ impl Member {
             program,
             way,
             link: None,
-            part: None,
         };
         Member::of(group, role, probe)
     }
@@ -188,19 +146,8 @@ impl Member {
             group,
             role,
             is_of_interrupts: false,
-            is_wanted: probe.link.is_some(),
             probe,
         }
-    }
-
-    /// The section of its program, where other programs may stand for it.
-    pub(super) fn section(&self) -> Option<&str> {
-        self.probe.part.as_ref().map(|part| part.section.as_str())
-    }
-
-    /// What its program uses, where other programs may stand for it.
-    pub(super) fn resources(&self) -> Option<&Resources> {
-        self.probe.part.as_ref().map(|part| &*part.resources)
     }
 
     pub(crate) fn program(&self) -> &OwnedFd {
@@ -212,7 +159,6 @@ impl Member {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn attach(&mut self) -> io::Result<()> {
-        self.is_wanted = true;
         self.probe.attach_as(self.role)
     }
 }

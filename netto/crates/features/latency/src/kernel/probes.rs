@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +20,7 @@ use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
 use crate::request::{Grouping, Request};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::{Probe, Resources};
+use netto_sys::session::Probe;
 use netto_sys::skeleton;
 use netto_sys::system::Roots;
 
@@ -291,7 +290,6 @@ fn attach(
     programs: &[Program],
     root: Option<&File>,
 ) -> anyhow::Result<Vec<Probe>> {
-    let resources = Arc::new(Resources::of(skel.object())?);
     let mut hooks = Vec::with_capacity(programs.len());
     for planned in programs {
         let mut all = skel.object().progs();
@@ -303,7 +301,7 @@ fn attach(
             (Attachment::Cgroup, root) => root,
             (Attachment::Function | Attachment::Tracepoint, _) => None,
         };
-        let hook = Probe::sharing(&program, cgroup, &resources);
+        let hook = Probe::new(&program, cgroup);
         let mut hook = hook.context("cannot duplicate a descriptor")?;
         let attached = hook.attach();
         attached.with_context(|| format!("cannot attach to {}", planned.hook))?;

@@ -20,7 +20,7 @@ use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
 use netto_analysis::tagged::{FlowEnds, Met, SampleTag};
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::{Probe, Readers, Resources};
+use netto_sys::session::{Probe, Readers};
 use netto_sys::{skeleton, stacks};
 
 /// New control groups that are kept until they are read.
@@ -141,7 +141,6 @@ fn attach(
     readers: &Readers,
     root: Option<&File>,
 ) -> anyhow::Result<Loaded> {
-    let resources = Arc::new(Resources::of(skel.object())?);
     let mut probes = Vec::new();
     let mut new_groups = None;
     let mut statuses = Vec::new();
@@ -150,11 +149,8 @@ fn attach(
         let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
             continue;
         };
-        let probe = match (method, name.as_str()) {
-            (Method::CgroupSkb, _) => Probe::new(&program, root),
-            (_, NEW_GROUPS) => Probe::new(&program, None),
-            _ => Probe::sharing(&program, None, &resources),
-        };
+        let cgroup = root.filter(|_| *method == Method::CgroupSkb);
+        let probe = Probe::new(&program, cgroup);
         let mut probe = probe.context("cannot duplicate a descriptor")?;
         let attached = probe.attach();
         statuses.push(ProbeInfo {

@@ -1,10 +1,9 @@
 //! The probes at messages of sockets and at polls of NAPI (`traffic.bpf.c`), and their counts.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::skel::OpenSkel;
 use metrics_common::WorkCount;
 
 use crate::abi;
@@ -12,7 +11,7 @@ use crate::analysis::work::Counts;
 use crate::traffic_skel::{TrafficSkel, TrafficSkelBuilder};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::{Probe, Resources};
+use netto_sys::session::Probe;
 use netto_sys::skeleton;
 
 /// The functions that call the tracepoints' programs: a kernel with them has the tracepoint.
@@ -45,7 +44,6 @@ impl Probes {
             .load()
             .context("the kernel refuses the probes at messages and polls")?;
         let counts = MappedArray::new(&skel.maps.netto_work, abi::WORK_BYTES, possible_cpus)?;
-        let resources = Arc::new(Resources::of(skel.object())?);
         let programs = &skel.progs;
         let polls = [(&programs.netto_polled, "napi_poll")];
         let messages = [
@@ -54,7 +52,7 @@ impl Probes {
         ];
         let messages = messages.into_iter().filter(|_| sees_messages);
         let hooks = polls.into_iter().chain(messages).map(|(program, name)| {
-            let hook = Probe::sharing(program, None, &resources);
+            let hook = Probe::new(program, None);
             let mut hook = hook.context("cannot duplicate a descriptor")?;
             let attached = hook.attach();
             attached.with_context(|| format!("cannot attach to tracepoint {name}"))?;
