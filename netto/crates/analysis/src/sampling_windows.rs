@@ -121,9 +121,12 @@ pub struct SamplingWindows {
 struct Last {
     /// When it was chosen.
     now_ns: u64,
-    /// What the probes would have cost then if they were always attached.
+    /// Whether its interval has ended: until then costs are those before it, which may be a guess that the window
+    /// corrects.
+    has_ended: bool,
+    /// What the probes would have cost in its interval if they were always attached.
     cost_ratio: f64,
-    /// Networking's time then.
+    /// Networking's time in it.
     network_cpus: Option<f64>,
     length_ns: f64,
     /// From its beginning to that of the next.
@@ -198,6 +201,9 @@ impl SamplingWindows {
         } = load;
         // Intervals are not exactly as long as they should be.
         let early_ns = |period_ns: u64| interval_ns.min(period_ns) / 2;
+        if let Some(last) = &mut self.last {
+            last.end(&load);
+        }
         let soon_ns = self.last.filter(|last| last.is_of_another(&load));
         let soon_period_ns = PERIOD_NS << self.soon.min(MOST_DOUBLINGS);
         let soon_ns = soon_ns.map(|last| last.now_ns + soon_period_ns - early_ns(PERIOD_NS));
@@ -234,6 +240,7 @@ impl SamplingWindows {
         let fewer = (MOST_SAMPLES * 1e9 / length_ns.max(1) as f64 / sampling_hz.max(1.0)).min(1.0);
         self.last = Some(Last {
             now_ns,
+            has_ended: false,
             cost_ratio,
             network_cpus,
             length_ns: length_ns as f64,
@@ -250,6 +257,14 @@ impl SamplingWindows {
 }
 
 impl Last {
+    /// Takes over what has been found in its interval, when that has just ended.
+    fn end(&mut self, load: &WindowLoad) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.cost_ratio = load.cost_ratio;
+            self.network_cpus = load.network_cpus;
+        }
+    }
+
     /// Whether this is another load than that of the window.
     fn is_of_another(&self, load: &WindowLoad) -> bool {
         let is_far =
@@ -431,6 +446,20 @@ mod tests {
         }
         // The next long one comes when the first is paid off.
         assert_eq!(opened, [(0, 375), (3, 5), (10, 200)]);
+    }
+
+    #[test]
+    fn what_a_window_finds_is_no_other_load_than_its_own() {
+        let mut windows = SamplingWindows::default();
+        windows.learn(5_000_000, 12, FREE);
+        let mut opened = Vec::new();
+        for half_second in 0..20 {
+            // The first is chosen by a guess.
+            let cost_ratio = if half_second == 0 { 0.02 } else { 0.05 };
+            let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
+            opened.extend(window.map(|_| half_second));
+        }
+        assert_eq!(opened, [0, 10]);
     }
 
     #[test]

@@ -37,6 +37,9 @@ const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
 const WITHIN_SOFTIRQ: f64 = 0.33;
 /// Ratio of the probes' cost to that at the last price measurement which counts as another load.
 const ANOTHER_LOAD: f64 = 2.0;
+/// How often programs are attached or detached for a window of softirqs: at their entry and exit, and at what may come
+/// between; a guess until one has been opened.
+const SOFTIRQ_CHANGES: u32 = 6;
 /// How long after a sample its probes must be attached to find what it met, nanoseconds.
 const SOON_NS: u64 = 1_000_000;
 /// A CPU has events more often than in the last interval by this ratio, and by what costs this part of
@@ -164,10 +167,14 @@ impl Overhead {
         if let Ok(cost) = &readers.timer_cost {
             prices.timer_ns = cost.interrupt_ns as f64;
         }
+        let timer_ns = readers.timer_cost.as_ref().ok();
+        let timer_ns = timer_ns.map(|cost| cost.interrupt_ns);
         let groups = ClockGroups { planned, choosable };
+        let mut planner = planner(groups, system::monotonic_ns());
+        planner.learn_window(Group::Softirqs, 0, SOFTIRQ_CHANGES, timer_ns);
         Overhead {
             interval_ns: 0,
-            planner: planner(groups, system::monotonic_ns()),
+            planner,
             prices,
             habits: Habits::default(),
             window: Window::default(),
@@ -193,11 +200,7 @@ impl Overhead {
             seen: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
-            timer_ns: readers
-                .timer_cost
-                .as_ref()
-                .ok()
-                .map(|cost| cost.interrupt_ns),
+            timer_ns,
             are_samples_too_few: false,
             is_told: false,
         }
@@ -298,8 +301,8 @@ impl Overhead {
         let group = registered.group;
         self.prices.event_ns[group.index()] = declared.event_ns;
         self.planner.add(group, declared.limit, self.may_detach);
+        // A first guess of what windows cost: without it the first two would come as if they were free.
         let changes = u32::try_from(2 * probes.len()).unwrap_or(u32::MAX);
-        // A first guess, which measured windows correct: without it the first two would come as if they were free.
         self.planner.learn_window(group, 0, changes, self.timer_ns);
         self.planned = self.planned.with(group);
         self.timed = self.timed.with(group);
