@@ -416,6 +416,9 @@ const BUSY_POLL_WORK: &[Rule] = &each::<9>(
 );
 const BUSY_POLL_LOOPS: &[&str] = &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"];
 
+/// The slug of all networking.
+pub const NETWORK: &str = "network";
+
 /// Every component, parents before children, in display order. In WebAssembly `help` and `color` are
 /// empty: the page has those of the daemon's description ([`crate::Info`]), and need not download
 /// another.

@@ -141,7 +141,7 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
     };
     let (low, high) = match described.kind {
         KindName::Sampled | KindName::Remainder => {
-            let whole = row_of(info, described.parent.as_deref()?)?;
+            let whole = info.row_of(described.parent.as_deref()?)?;
             if let Some(received) = received(info, sums, whole) {
                 let share = ratio(own_ns, sums.total_ns(whole)?);
                 let part = of_row(component)?.with_shared_error(share * received.deviation());
@@ -239,13 +239,9 @@ fn received(info: &Info, sums: &impl Sums, row: usize) -> Option<Figure> {
 /// The row whose clock times this row: the softirq that it is carved out of, or itself.
 fn clocked(info: &Info, row: usize) -> Option<usize> {
     match COMPONENTS.get(index_of(&info.components[row].slug)?)?.kind {
-        Kind::Carved(source, _) => row_of(info, COMPONENTS[index_of_source(source)?].slug),
+        Kind::Carved(source, _) => info.row_of(COMPONENTS[index_of_source(source)?].slug),
         _ => Some(row),
     }
-}
-
-fn row_of(info: &Info, slug: &str) -> Option<usize> {
-    info.components.iter().position(|c| c.slug == slug)
 }
 
 fn is_sampled(row: &ComponentInfo) -> bool {

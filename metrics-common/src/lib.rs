@@ -75,6 +75,7 @@ messages! {
     pub mod steady;
     mod steps;
     pub mod text;
+    pub mod tree;
     pub mod verdict;
 
     pub use efficiency::Efficiency;

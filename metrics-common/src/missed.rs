@@ -27,8 +27,8 @@ impl Counted {
 /// The counts of one row of [`Info::missable`] in this interval; `None` if it was not counted.
 pub fn in_interval(info: &Info, cost: &Cost, row: usize) -> Option<Counted> {
     let (way, missed) = (info.missable.get(row)?, cost.probe_missed.get(row)?);
-    let row_of = |slug: &str| info.components.iter().position(|c| c.slug == slug);
-    let seen = row_of(&way.component)
+    let seen = info
+        .row_of(&way.component)
         .and_then(|component| cost.entries_of(component))
         .map_or(0, |row| {
             row.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::component::{BOUNDARIES, COMPONENTS, Kind, Rule, children, index_of};
+use crate::component::{BOUNDARIES, COMPONENTS, Kind, NETWORK, Rule, children, index_of};
 
 /// The component of all stacks of a flame graph.
-const NETWORK: &str = "network";
 /// Any function.
 pub const ANY: &str = "*";
 /// The prefix of a BPF program's name on a stack.

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::component::NETWORK;
 use crate::info::{Availability, Info};
 use crate::sections::{Account, Owners};
 use crate::snapshot::{Snapshot, ratio};
@@ -238,26 +239,21 @@ pub struct Figures {
 impl Figures {
     /// The figures of an interval; `None` if networking is not measured.
     pub fn of(info: &Info, snapshot: &Snapshot) -> Option<Figures> {
-        let row_of = |slug: &str| info.components.iter().position(|row| row.slug == slug);
-        let parts_of = |slug: &str| {
-            let rows = info.components.iter().enumerate();
-            let parts = rows.filter(|(_, row)| row.parent.as_deref() == Some(slug));
-            parts.map(|(row, _)| row).collect::<Vec<_>>()
-        };
         let is_there = |row: usize| info.components[row].availability.is_available();
         let total_ns = |row: usize| snapshot.total_ns(row).filter(|_| is_there(row));
         let share = |ns: u64| ratio(ns, snapshot.capacity_ns());
-        let network = row_of(NETWORK)?;
+        let network = info.row_of(NETWORK)?;
         let ratio_of_all = share(total_ns(network)?);
         let values = snapshot.cost().cpu_ns(network)?;
         let busiest = snapshot.cpus.iter().zip(values).max_by_key(|(_, ns)| **ns);
-        let events = parts_of(NETWORK);
+        let events: Vec<_> = info.parts_of(NETWORK).collect();
         let is_lower_bound = events.iter().any(|event| total_ns(*event).is_none());
         let leader = events
             .into_iter()
-            .flat_map(|event| match parts_of(&info.components[event].slug) {
-                none if none.is_empty() => vec![event],
-                parts => parts,
+            .flat_map(|event| {
+                let mut parts = info.parts_of(&info.components[event].slug).peekable();
+                let event = parts.peek().is_none().then_some(event);
+                event.into_iter().chain(parts)
             })
             .filter_map(|row| Some((row, total_ns(row)?)))
             .max_by_key(|(_, ns)| *ns)
@@ -311,9 +307,6 @@ impl Figures {
         }
     }
 }
-
-/// The component that is judged.
-pub const NETWORK: &str = "network";
 
 /// Why a section is absent.
 fn reason(info: &Info, section: &str) -> String {

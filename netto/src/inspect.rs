@@ -22,10 +22,10 @@ pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {
         ),
     );
     out.push_str("\nMeasured\n");
-    for c in &info.components {
-        if let Availability::Available { method } = &c.availability {
-            let depth = depth_of(info, c.parent.as_deref());
-            let name = format!("{:indent$}{}", "", c.label, indent = 2 * depth);
+    for row in info.tree() {
+        let component = &info.components[row.component];
+        if let Availability::Available { method } = &component.availability {
+            let name = format!("{:indent$}{}", "", component.label, indent = 2 * row.depth);
             line(&mut out, &format!("  {name:30} {method}"));
         }
     }
@@ -90,13 +90,6 @@ pub fn sampler_line(choice: &Choice) -> String {
         "sampled by {by}, {} times a second and CPU at most: {}",
         choice.frequency_hz, choice.reason
     )
-}
-
-fn depth_of(info: &Info, parent: Option<&str>) -> usize {
-    match parent.and_then(|slug| info.components.iter().find(|c| c.slug == slug)) {
-        Some(parent) => 1 + depth_of(info, parent.parent.as_deref()),
-        None => 0,
-    }
 }
 
 /// Components with their functions in this kernel: all, those that only a pattern fits

@@ -4,7 +4,8 @@
 use metrics_common::{Info, Snapshot};
 
 use crate::format::{self, fine_percent};
-use crate::view_model::{HEADLINE, index_of, reason_missing};
+use crate::view_model::reason_missing;
+use metrics_common::component::NETWORK;
 
 /// The unit of CPU time, and what it is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,7 +86,7 @@ impl Amount {
 
 /// The parent of a component.
 pub fn parent_of(info: &Info, component: usize) -> Option<usize> {
-    index_of(info, info.components.get(component)?.parent.as_deref()?)
+    info.row_of(info.components.get(component)?.parent.as_deref()?)
 }
 
 /// The name of a component's parent for people: `all networking`, `RX softirq`, `this host's CPU`.
@@ -96,7 +97,7 @@ pub fn whole_of(info: &Info, component: usize) -> &str {
 /// The name of a component as a whole.
 pub fn name_of_whole(info: &Info, component: usize) -> &str {
     let described = &info.components[component];
-    if described.slug == HEADLINE {
+    if described.slug == NETWORK {
         "all networking"
     } else {
         &described.label
@@ -307,7 +308,7 @@ mod tests {
     fn a_component_is_compared_with_its_parent_and_one_without_with_the_host() {
         let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
         let text = |slug: &str, basis: Basis| {
-            let index = index_of(&info, slug).unwrap();
+            let index = info.row_of(slug).unwrap();
             let amount = Amount::of_component(&info, &snapshot, index).unwrap();
             (basis.say(amount), basis.phrase(whole_of(&info, index)))
         };
@@ -323,7 +324,7 @@ mod tests {
     fn what_is_not_measured_has_no_amount() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
-        let index = index_of(&info, "bridging").unwrap();
+        let index = info.row_of("bridging").unwrap();
         assert_eq!(Amount::of_component(&info, &snapshot, index), None);
     }
 

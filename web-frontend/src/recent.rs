@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use metrics_common::{Info, Snapshot};
 
-use crate::view_model::{HEADLINE, index_of, parts_of};
+use metrics_common::component::NETWORK;
 
 /// With this many stacks, a share of a half has a 95 % interval of ± 7 percentage points.
 pub const ENOUGH_STACKS: u64 = 200;
@@ -88,7 +88,7 @@ impl Recent {
 }
 
 fn stacks(info: &Info, snapshot: &Snapshot) -> u64 {
-    let rows = parts_of(info, HEADLINE).chain(index_of(info, HEADLINE));
+    let rows = info.parts_of(NETWORK).chain(info.row_of(NETWORK));
     let counts = rows.filter_map(|row| snapshot.cost().samples_of(row));
     counts.flatten().map(|&count| u64::from(count)).sum()
 }
@@ -104,7 +104,7 @@ mod tests {
     fn interval(sequence: u64, stacks: u32) -> Snapshot {
         let mut snapshot = fixture::snapshot(sequence);
         snapshot.interval_ns = SECOND_NS;
-        let row = index_of(&fixture::info(), "rx_softirq").unwrap();
+        let row = fixture::info().row_of("rx_softirq").unwrap();
         let cost = snapshot.sections.cost.as_mut().unwrap();
         for row in cost.samples.iter_mut().flatten() {
             row.fill(0);
@@ -138,7 +138,7 @@ mod tests {
     fn times_of_the_stretch_are_sums() {
         let (once, thrice) = (recent(&[500]), recent(&[0, 0, 0]));
         let total = |recent: &Recent| {
-            let row = index_of(&fixture::info(), HEADLINE).unwrap();
+            let row = fixture::info().row_of(NETWORK).unwrap();
             recent.shown().unwrap().snapshot.total_ns(row).unwrap()
         };
         assert_eq!(total(&thrice), 3 * total(&once));

@@ -6,11 +6,10 @@ use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
-use crate::view_model::index_of;
 
 /// The 95 % interval of a component's time in words; `None` if it is not an estimate.
 pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, basis: Basis) -> Option<String> {
-    let index = index_of(info, slug)?;
+    let index = info.row_of(slug)?;
     let (low, high) = of_component(info, snapshot, index)?;
     let amount = Amount::of_component(info, snapshot, index)?;
     let [low, high] = [low, high].map(|ns| amount.with_ns(snapshot, ns));
@@ -24,8 +23,8 @@ pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
         let mut all = snapshot.cost().split_basis.iter();
         all.find(|basis| basis.component as usize == index)
     };
-    let index = index_of(info, slug)?;
-    let parent = || index_of(info, info.components[index].parent.as_deref()?);
+    let index = info.row_of(slug)?;
+    let parent = || info.row_of(info.components[index].parent.as_deref()?);
     let basis = of(index).or_else(|| of(parent()?))?;
     let percent = |ns: u64| (format::ratio(ns, basis.total_ns()) * 100.0).round();
     let sources = [
@@ -75,7 +74,7 @@ pub fn figures(
     }
     if let Some((count, word)) = entries_of(info, snapshot, slug)
         && count > 0
-        && let Some(ns) = index_of(info, slug).and_then(|index| snapshot.total_ns(index))
+        && let Some(ns) = info.row_of(slug).and_then(|index| snapshot.total_ns(index))
     {
         let each = format!("{} ns per {word}", format::count(ns / count));
         rows.push(("each".to_owned(), each));
@@ -85,7 +84,7 @@ pub fn figures(
 
 /// Number of entries of a component on all CPUs, and the name of an entry.
 pub fn entries_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<(u64, &'static str)> {
-    let row = snapshot.cost().entries_of(index_of(info, slug)?)?;
+    let row = snapshot.cost().entries_of(info.row_of(slug)?)?;
     Some((row.iter().sum(), entry_word(slug)))
 }
 
@@ -110,7 +109,7 @@ mod tests {
     #[test]
     fn work_without_a_probe_rests_on_its_part_of_all_stacks() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let index = index_of(&info, "connections").unwrap();
+        let index = info.row_of("connections").unwrap();
         info.components[index].availability = Availability::by("sampling");
         // 30 stacks of the 1000 that two CPUs could have had.
         fixture::cost(&mut snapshot).components[index] = Some(vec![30_000_000, 0]);
@@ -149,7 +148,7 @@ mod tests {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         assert_eq!(basis(&info, &snapshot, "driver_poll"), None);
         let mut basis_of_rx = SplitBasis {
-            component: index_of(&info, "rx_softirq").unwrap() as u32,
+            component: info.row_of("rx_softirq").unwrap() as u32,
             stacks_ns: 100_000_000,
             ..SplitBasis::default()
         };

@@ -2,86 +2,21 @@
 //! measurement, and missing measurements. Pure: computed from the daemon's messages, without the
 //! browser.
 
+use metrics_common::component::NETWORK;
 use metrics_common::history::History;
 use metrics_common::missed;
 use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format;
 
-/// The component whose share of the host is the headline.
-pub const HEADLINE: &str = "network";
-
-/// One line of the tree of components.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    /// Index in [`Info::components`] and in the rows of a snapshot.
-    pub component: usize,
-    /// 0 for a root, 1 for its parts, and so on.
-    pub depth: usize,
-    /// Whether other rows are parts of it.
-    pub has_parts: bool,
-}
-
-/// The components in the order of a tree walk: every part right below its whole.
-///
-/// A row whose parent is unknown counts as a root, so that no row is ever lost.
-pub fn tree(info: &Info) -> Vec<Row> {
-    let mut rows = Vec::with_capacity(info.components.len());
-    let mut placed = vec![false; info.components.len()];
-    for (index, component) in info.components.iter().enumerate() {
-        let orphan = component
-            .parent
-            .as_deref()
-            .is_none_or(|parent| index_of(info, parent).is_none());
-        if orphan {
-            place(info, index, 0, &mut placed, &mut rows);
-        }
-    }
-    // Only rows in circles are left; they are shown flat.
-    for index in 0..info.components.len() {
-        place(info, index, 0, &mut placed, &mut rows);
-    }
-    rows
-}
-
-fn place(info: &Info, component: usize, depth: usize, placed: &mut [bool], rows: &mut Vec<Row>) {
-    if std::mem::replace(&mut placed[component], true) {
-        return;
-    }
-    let at = rows.len();
-    rows.push(Row {
-        component,
-        depth,
-        has_parts: false,
-    });
-    for part in parts_of(info, &info.components[component].slug) {
-        place(info, part, depth + 1, placed, rows);
-    }
-    rows[at].has_parts = rows.len() > at + 1;
-}
-
-/// Index of the component with this slug.
-pub fn index_of(info: &Info, slug: &str) -> Option<usize> {
-    info.components.iter().position(|c| c.slug == slug)
-}
-
-/// Indices of the parts of a component, in the daemon's order.
-pub fn parts_of<'a>(info: &'a Info, slug: &'a str) -> impl Iterator<Item = usize> + 'a {
-    info.components
-        .iter()
-        .enumerate()
-        .filter(move |(_, c)| c.parent.as_deref() == Some(slug))
-        .map(|(index, _)| index)
-}
-
 /// Slug of the event that takes most time. One that leads stays until another takes clearly more, so
 /// that two alike do not take turns.
 pub fn leading_event(info: &Info, snapshot: &Snapshot, before: &str) -> Option<String> {
     const CLEARLY: f64 = 1.25;
     let ns = |row: usize| snapshot.total_ns(row).unwrap_or(0);
-    let first = parts_of(info, HEADLINE).max_by_key(|row| ns(*row))?;
+    let first = info.parts_of(NETWORK).max_by_key(|row| ns(*row))?;
     let leads = |old: &usize| ns(first) as f64 <= ns(*old) as f64 * CLEARLY;
-    let row = index_of(info, before).filter(leads).unwrap_or(first);
+    let row = info.row_of(before).filter(leads).unwrap_or(first);
     Some(info.components[row].slug.clone())
 }
 
@@ -100,7 +35,7 @@ pub fn reason_missing<'a>(
 
 /// CPU time of a component over all CPUs in nanoseconds, by slug; `None` if not measured.
 pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
-    let component = index_of(info, slug)?;
+    let component = info.row_of(slug)?;
     if reason_missing(info, snapshot, component).is_some() {
         return None;
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::component::NETWORK;
 use crate::history::History;
 use crate::info::Info;
 use crate::latency::{Point, words::time};
@@ -73,7 +74,7 @@ impl Courses {
     /// Those of a history.
     pub fn of(info: &Info, history: &History) -> Self {
         let mut courses = Courses::default();
-        let network = network(info);
+        let network = info.row_of(NETWORK);
         let places = POINTS.map(|point| {
             let name = format!("latency/{}/p99", point.slug());
             history.series().place(&name)
@@ -96,7 +97,7 @@ impl Courses {
             return;
         };
         self.is_measured = true;
-        let network = network(info).and_then(|row| snapshot.total_ns(row));
+        let network = info.row_of(NETWORK).and_then(|row| snapshot.total_ns(row));
         let cost = network.map(|ns| super::ratio(ns, snapshot.interval_ns));
         let percentile_ns = |point: Point| {
             let histogram = latency.of(point)?.histogram();
@@ -162,11 +163,6 @@ impl Courses {
             }
         })
     }
-}
-
-fn network(info: &Info) -> Option<usize> {
-    let mut rows = info.components.iter();
-    rows.position(|row| row.slug == super::NETWORK)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use crate::basis::{self, Basis};
 use crate::color::Rgb;
 use crate::format;
 use crate::timeline::{self, Frame, Times};
-use crate::view_model::{index_of, parts_of};
 
 /// The parts of a component over time; for one without parts, the component itself. Parts that are
 /// always 0 are omitted.
@@ -22,10 +21,10 @@ pub fn parts_chart(
     (basis, cpus): (Basis, usize),
     times: Times,
 ) -> Chart {
-    let whole_row = index_of(info, whole);
-    let is_split = parts_of(info, whole).next().is_some();
+    let whole_row = info.row_of(whole);
+    let is_split = info.parts_of(whole).next().is_some();
     let indices: Vec<usize> = if is_split {
-        parts_of(info, whole).collect()
+        info.parts_of(whole).collect()
     } else {
         whole_row.into_iter().collect()
     };
@@ -141,7 +140,7 @@ mod tests {
 
         let (mut history, mut last) = (History::new(&info), fixture::snapshot(1));
         last.time_unix_ns = 500 * fixture::MS;
-        fixture::cost(&mut last).components[index_of(&info, "tx_softirq").unwrap()] =
+        fixture::cost(&mut last).components[info.row_of("tx_softirq").unwrap()] =
             Some(vec![fixture::MS, 0]);
         history.push(&last);
         let whole = parts_chart(

@@ -13,7 +13,7 @@ use crate::chart::draw::{self, Chart};
 use crate::chart::{csv, legend, model};
 use crate::timeline;
 use crate::view::Scene;
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// Height of a chart: a part of its width, within these bounds.
 const HEIGHT_PX: (u32, u32) = (150, 230);
@@ -76,7 +76,9 @@ impl TimeChart {
             let svg = draw::svg(&chart, dom.theme(), size)
                 .map_err(|error| JsValue::from(error.to_string()))?;
             dom.set_html(&format!("#{} .drawing", self.id), svg)?;
-            let label = index_of(scene.info, whole)
+            let label = scene
+                .info
+                .row_of(whole)
                 .map_or(whole, |index| &scene.info.components[index].label);
             set_attribute(&holder, "aria-label", &model::spoken(&chart, label))?;
             dom.set_text(&format!("{}-basis", self.id), &model::sentence(&chart))?;
@@ -142,7 +144,7 @@ fn fill(
 ) -> Result<Vec<LiveText>, JsValue> {
     let caption = "Last, mean and largest values of the chart above";
     // Events can be expanded into their parts.
-    let more = (whole == HEADLINE).then_some(parts_button as legend::More);
+    let more = (whole == NETWORK).then_some(parts_button as legend::More);
     let html = if lines.is_empty() {
         "<caption>nothing measured in this stretch of time</caption>".to_owned()
     } else {

@@ -1,78 +1,14 @@
 //! The content of the page for given messages.
 
-use metrics_common::{ComponentInfo, Missable, ProbeInfo};
+use metrics_common::{Missable, ProbeInfo};
 
 use super::*;
 use crate::fixture::{self, MS};
 
-fn named(info: &Info, rows: &[Row]) -> Vec<(String, usize)> {
-    rows.iter()
-        .map(|row| (info.components[row.component].slug.clone(), row.depth))
-        .collect()
-}
-
-fn component(slug: &str, parent: Option<&str>) -> ComponentInfo {
-    ComponentInfo {
-        slug: slug.to_owned(),
-        parent: parent.map(str::to_owned),
-        ..fixture::info().components[0].clone()
-    }
-}
-
-#[test]
-fn every_part_stands_right_below_its_whole_one_step_in() {
-    let info = fixture::info();
-    let rows = tree(&info);
-    assert_eq!(rows.len(), info.components.len());
-    let mut path: Vec<&str> = Vec::new();
-    for row in &rows {
-        let component = &info.components[row.component];
-        path.truncate(row.depth);
-        assert_eq!(component.parent.as_deref(), path.last().copied());
-        path.push(&component.slug);
-    }
-    let whole = |slug: &str| {
-        rows.iter()
-            .any(|r| info.components[r.component].slug == slug && r.has_parts)
-    };
-    assert!(whole("rx_softirq") && !whole("tx_softirq"));
-}
-
-#[test]
-fn parts_that_arrive_apart_are_brought_together() {
-    let mut info = fixture::info();
-    info.components = vec![
-        component("a", None),
-        component("b", None),
-        component("a1", Some("a")),
-        component("b1", Some("b")),
-        component("a2", Some("a")),
-    ];
-    let expected = [("a", 0), ("a1", 1), ("a2", 1), ("b", 0), ("b1", 1)];
-    assert_eq!(
-        named(&info, &tree(&info)),
-        expected.map(|(slug, depth)| (slug.to_owned(), depth))
-    );
-}
-
-#[test]
-fn no_row_is_lost_to_a_strange_parent_or_a_circle() {
-    let mut info = fixture::info();
-    info.components = vec![
-        component("orphan", Some("nobody")),
-        component("self", Some("self")),
-        component("x", Some("y")),
-        component("y", Some("x")),
-    ];
-    let mut seen: Vec<usize> = tree(&info).iter().map(|row| row.component).collect();
-    seen.sort_unstable();
-    assert_eq!(seen, [0, 1, 2, 3]);
-}
-
 #[test]
 fn unavailable_is_a_reason_and_never_a_number() {
     let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let bridging = index_of(&info, "bridging").unwrap();
+    let bridging = info.row_of("bridging").unwrap();
     assert_eq!(reason_missing(&info, &snapshot, bridging), None);
     fixture::take_away(&mut info, &mut snapshot, "bridging", "no bridge module");
     assert_eq!(
@@ -139,7 +75,7 @@ fn the_status_is_quiet_until_stacks_are_lost() {
 #[test]
 fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
     let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let sends = index_of(&info, "tx_syscall").unwrap();
+    let sends = info.row_of("tx_syscall").unwrap();
     info.missable = vec![Missable {
         probe: "inet_sendmsg".to_owned(),
         reason: "state_lost".to_owned(),
@@ -228,7 +164,7 @@ fn probes_are_counted_and_their_absence_is_loud() {
 
 #[test]
 fn what_becomes_measurable_goes_on_in_the_same_past() {
-    let index = index_of(&fixture::info(), "bridging").unwrap();
+    let index = fixture::info().row_of("bridging").unwrap();
     let mut info = fixture::info();
     fixture::take_away(
         &mut info,
@@ -273,7 +209,7 @@ fn the_third_bar_follows_the_event_that_takes_clearly_more() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let lead = |snapshot: &Snapshot, before| leading_event(&info, snapshot, before).unwrap();
     assert_eq!(lead(&snapshot, "tx_syscall"), "rx_softirq");
-    let sends = index_of(&info, "tx_syscall").unwrap();
+    let sends = info.row_of("tx_syscall").unwrap();
     fixture::cost(&mut snapshot).components[sends] = Some(vec![110 * MS, 0]);
     assert_eq!(lead(&snapshot, "rx_softirq"), "rx_softirq");
     fixture::cost(&mut snapshot).components[sends] = Some(vec![130 * MS, 0]);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 use metrics_common::Info;
+use metrics_common::component::NETWORK;
 
 use super::index::{Index, Point, key_of};
 use super::timeline::{Frame, MonotonicTimeline};
@@ -21,8 +22,6 @@ use netto_questions::words::{self, Missing};
 const MOST_PASSED_OVER: usize = 4096;
 /// Points tried before the file is read from its beginning.
 const TRIES: usize = 3;
-/// The component shown in the overview.
-const NETWORK: &str = "network";
 
 /// A log that can be played; see the head of this file.
 #[derive(Debug)]
@@ -221,10 +220,8 @@ impl FileSummary {
     fn add(&mut self, frame: &Frame) {
         let network = self.network.take();
         let network = network.filter(|(info, _)| Arc::ptr_eq(info, &frame.info));
-        let (info, row) = network.unwrap_or_else(|| {
-            let mut rows = frame.info.components.iter();
-            (frame.info.clone(), rows.position(|c| c.slug == NETWORK))
-        });
+        let (info, row) =
+            network.unwrap_or_else(|| (frame.info.clone(), frame.info.row_of(NETWORK)));
         let network_ns = row.and_then(|row| frame.snapshot.total_ns(row));
         self.network = Some((info, row));
         self.overview.add(frame.at_ns, &frame.snapshot, network_ns);

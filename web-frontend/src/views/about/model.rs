@@ -80,10 +80,9 @@ pub fn figures(info: &Info, snapshot: &Snapshot, component: usize, basis: Basis)
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::view_model::index_of;
 
     fn row(slug: &str) -> usize {
-        index_of(&fixture::info(), slug).unwrap()
+        fixture::info().row_of(slug).unwrap()
     }
 
     #[test]

@@ -16,7 +16,6 @@ use crate::page::save::File;
 use crate::state::Keys;
 use crate::timeline::Frame;
 use crate::view::{Pointer, Scene, View};
-use crate::view_model::index_of;
 
 /// Id of the chart.
 const TIME: &str = "about-time";
@@ -57,7 +56,7 @@ impl View for About {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
         let slug = scene.shared.about.as_str();
-        let Some(component) = index_of(info, slug) else {
+        let Some(component) = info.row_of(slug) else {
             let unknown = "this daemon knows no such component".to_owned();
             self.show(dom, 0, "about-title", unknown)?;
             self.show(dom, 1, "about-path", String::new())?;

@@ -22,7 +22,7 @@ use crate::page::save::{self, File};
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view::{Pointer, Reply, Scene, View};
-use crate::view_model::{Row, index_of, tree};
+use metrics_common::tree::Row;
 
 /// Height of the map, pixels, as far as lines of a readable height allow.
 const HEIGHT_PX: f64 = 384.0;
@@ -171,7 +171,7 @@ impl HeatMap {
                 Filter::default()
             }
         };
-        let Some(component) = index_of(scene.info, scene.shared.by_cpu()) else {
+        let Some(component) = scene.info.row_of(scene.shared.by_cpu()) else {
             dom.set_text("heat-note", "this daemon knows no such component")?;
             return Ok(());
         };
@@ -296,7 +296,7 @@ impl HeatMap {
         let mut html = String::new();
         for Row {
             component, depth, ..
-        } in tree(scene.info)
+        } in scene.info.tree()
         {
             let described = &scene.info.components[component];
             let chosen = described.slug == scene.shared.by_cpu();

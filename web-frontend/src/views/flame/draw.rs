@@ -7,7 +7,6 @@ use super::model::{FlameBox, Profile, Tree, label};
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
 use crate::plot::{Theme, ink_on};
-use crate::view_model::index_of;
 use metrics_common::Info;
 
 /// Height of a line of boxes including the gap below, pixels.
@@ -163,7 +162,7 @@ pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
 fn color(flames: &Flames, flame_box: &FlameBox, theme: Theme) -> Rgb {
     let event = flames.tree.event_of(flame_box.node);
     let base = event
-        .and_then(|slug| index_of(flames.info, slug))
+        .and_then(|slug| flames.info.row_of(slug))
         .map_or(theme.empty, |at| {
             Rgb::parse(&flames.info.components[at].color)
         });
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(drawn, boxes.len());
         assert_eq!(svg.matches('M').count(), 1, "one has no room for its name");
         for slug in ["rx_softirq", "tx_syscall"] {
-            let color = &info.components[index_of(&info, slug).unwrap()].color;
+            let color = &info.components[info.row_of(slug).unwrap()].color;
             assert!(
                 fills(&svg)
                     .iter()

@@ -5,7 +5,6 @@ use metrics_common::Info;
 use metrics_common::ownership::Owned;
 
 use crate::format;
-use crate::view_model::index_of;
 use metrics_common::sort::sort_by;
 
 /// Longer stacks are cut: no kernel stack has as many functions.
@@ -396,12 +395,14 @@ pub fn label(info: &Info, node: &Node) -> String {
 
 /// The subject: the component with this slug, or all networking.
 pub fn subject(info: &Info, slug: &str) -> String {
-    let whose = index_of(info, slug).map_or("networking", |at| &info.components[at].label);
+    let whose = info
+        .row_of(slug)
+        .map_or("networking", |at| &info.components[at].label);
     format!("the kernel's functions in which {whose}'s CPU time goes")
 }
 
 fn event_label(info: &Info, slug: &str) -> String {
-    index_of(info, slug)
+    info.row_of(slug)
         .map_or(slug, |at| &info.components[at].label)
         .to_owned()
 }

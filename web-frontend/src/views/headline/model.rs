@@ -6,7 +6,8 @@ use metrics_common::{Info, Snapshot};
 use crate::action::Action;
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
-use crate::view_model::{HEADLINE, index_of, parts_of, reason_missing};
+use crate::view_model::reason_missing;
+use metrics_common::component::NETWORK;
 
 /// The headline for one time span.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Headline {
 
 /// The headline; `None` if this host cannot measure networking.
 pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headline> {
-    let amount = Amount::of_component(info, snapshot, index_of(info, HEADLINE)?)?;
+    let amount = Amount::of_component(info, snapshot, info.row_of(NETWORK)?)?;
     let all = snapshot.cpus.len();
     let share = || format!("{} of {THIS_HOST}", Basis::Host.say(amount));
     let (of, beside) = match basis {
@@ -40,7 +41,8 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headli
         value: basis.say(amount),
         of,
         beside: format!("{beside}, {}", format::window(snapshot.interval_ns)),
-        at_least: parts_of(info, HEADLINE)
+        at_least: info
+            .parts_of(NETWORK)
             .any(|part| reason_missing(info, snapshot, part).is_some()),
         power: snapshot.sections.power.as_ref().map(|power| {
             let attributed = format::watts(power.network_watts);
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn small_headlines_get_another_decimal_and_zero_is_zero() {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let network = index_of(&info, HEADLINE).unwrap();
+        let network = info.row_of(NETWORK).unwrap();
         let mut percent_of = |ns: u64| {
             fixture::cost(&mut snapshot).components[network] = Some(vec![ns, 0]);
             headline(&info, &snapshot, Basis::Host).unwrap().value

@@ -17,7 +17,7 @@ use crate::color::Rgb;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::view::{Scene, View};
-use crate::view_model::{self, index_of};
+use crate::view_model;
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -109,9 +109,11 @@ impl Headline {
             .change
             .map_or(String::new(), |by| trend::change_text(basis, by));
         dom.set_text("change", &change)?;
-        let color = index_of(info, view_model::HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |i| {
-            Rgb::parse(&info.components[i].color)
-        });
+        let color = info
+            .row_of(metrics_common::component::NETWORK)
+            .map_or(Rgb(0x80, 0x80, 0x80), |i| {
+                Rgb::parse(&info.components[i].color)
+            });
         let svg = sparkline(&trend.values, color, (180, 40))
             .map_err(|error| JsValue::from(error.to_string()))?;
         dom.set_html("#spark", svg)

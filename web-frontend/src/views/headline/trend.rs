@@ -5,7 +5,7 @@ use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis};
 use crate::timeline::{self, Frame};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// The recent trend, beside the headline.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +22,7 @@ const MINUTE_MS: f64 = 60_000.0;
 
 /// The trend at the end of a history.
 pub fn trend(info: &Info, history: &History, now: &Snapshot, basis: Basis) -> Trend {
-    let (Some(last), Some(network)) = (history.points().checked_sub(1), index_of(info, HEADLINE))
+    let (Some(last), Some(network)) = (history.points().checked_sub(1), info.row_of(NETWORK))
     else {
         return Trend::default();
     };

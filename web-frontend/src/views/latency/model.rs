@@ -10,7 +10,7 @@ use super::choices::Grouping;
 use crate::basis::{Amount, Basis};
 use crate::format;
 use crate::timeline::{self, Frame};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub fn remarks(snapshot: &Snapshot) -> String {
 
 /// CPU time of networking in each step, in the unit of the page.
 pub fn cost(info: &Info, history: &History, frame: &Frame, basis: Basis) -> Vec<Option<f64>> {
-    let Some(network) = index_of(info, HEADLINE) else {
+    let Some(network) = info.row_of(NETWORK) else {
         return vec![None; frame.steps];
     };
     let cpus = timeline::means(history, frame, |point| {

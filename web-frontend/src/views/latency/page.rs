@@ -20,7 +20,7 @@ use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs, name_of, named};
 use crate::timeline::{self, Frame};
 use crate::view::{Pointer, Reply, Scene, View};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// Ids of the plots, and their heights, pixels.
 const HEAT: (&str, u32) = ("latency-heat", 190);
@@ -50,9 +50,12 @@ impl Keys for Latency {
 
 /// The colour of networking.
 fn color(scene: &Scene) -> Rgb {
-    index_of(scene.info, HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |index| {
-        Rgb::parse(&scene.info.components[index].color)
-    })
+    scene
+        .info
+        .row_of(NETWORK)
+        .map_or(Rgb(0x80, 0x80, 0x80), |index| {
+            Rgb::parse(&scene.info.components[index].color)
+        })
 }
 
 impl Latency {

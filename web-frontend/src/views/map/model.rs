@@ -6,7 +6,7 @@ use metrics_common::{Info, Snapshot};
 use crate::axes::round_up;
 use crate::color::{Rgb, heat};
 use crate::format;
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 use metrics_common::sort::sort_by;
 
 /// Number of CPUs that are named.
@@ -28,7 +28,7 @@ pub struct Map {
 impl Map {
     /// The map of an interval; `None` if networking is not measured.
     pub fn of(info: &Info, snapshot: &Snapshot) -> Option<Map> {
-        let values = snapshot.cost().cpu_ns(index_of(info, HEADLINE)?)?;
+        let values = snapshot.cost().cpu_ns(info.row_of(NETWORK)?)?;
         let share = |ns: &u64| format::ratio(*ns, snapshot.interval_ns).min(1.0);
         let mut cpus: Vec<(u32, f64)> = snapshot
             .cpus
@@ -93,7 +93,7 @@ mod tests {
     /// A host on which these CPUs were on networking for so many milliseconds of 500.
     fn map(ms: &[u64]) -> Map {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let network = index_of(&info, HEADLINE).unwrap();
+        let network = info.row_of(NETWORK).unwrap();
         snapshot.cpus = (0..ms.len() as u32).collect();
         let ns = ms.iter().map(|ms| ms * fixture::MS).collect();
         fixture::cost(&mut snapshot).components[network] = Some(ns);

@@ -164,7 +164,7 @@ mod tests {
     fn the_layout_only_changes_with_what_there_is_to_list() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let before = layout(&bars(&info, &snapshot, "rx_softirq", Basis::Host));
-        let rx = crate::view_model::index_of(&info, "rx_softirq").unwrap();
+        let rx = info.row_of("rx_softirq").unwrap();
         fixture::cost(&mut snapshot).components[rx] = Some(vec![0, 1]);
         assert_eq!(
             before,

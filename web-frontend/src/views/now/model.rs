@@ -7,7 +7,7 @@ use metrics_common::{Info, Snapshot};
 
 use crate::basis::{self, Amount, Basis, THIS_HOST};
 use crate::color::Rgb;
-use crate::view_model::{index_of, parts_of, reason_missing};
+use crate::view_model::reason_missing;
 use crate::{format, tip};
 
 /// The component whose parts the second bar shows.
@@ -111,7 +111,7 @@ pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> [Bar
 /// The unit and the time of the values of all three.
 pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> String {
     let window = format::window(snapshot.interval_ns);
-    let index = index_of(info, focus);
+    let index = info.row_of(focus);
     let whole = index.map_or(focus, |index| basis::name_of_whole(info, index));
     let phrase = match basis {
         Basis::Parent => format!(
@@ -227,7 +227,7 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Ba
 
 fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar {
     let host_ns = host_modes(snapshot).total_ns();
-    let index = index_of(info, focus);
+    let index = info.row_of(focus);
     let title = index.map_or(focus, |index| &info.components[index].label);
     let (mut segments, absent) = parts(info, snapshot, focus);
     // A component without parts is its own only part.
@@ -304,7 +304,7 @@ fn estimate(stacks: u64, interval_ns: u64, basis: Option<String>) -> String {
 fn parts(info: &Info, snapshot: &Snapshot, whole: &str) -> (Vec<Segment>, Vec<Absent>) {
     let mut segments = Vec::new();
     let mut absent = Vec::new();
-    for index in parts_of(info, whole) {
+    for index in info.parts_of(whole) {
         let component = &info.components[index];
         match reason_missing(info, snapshot, index) {
             Some(reason) => absent.push(Absent {

@@ -39,11 +39,10 @@ mod tests {
     use super::*;
     use crate::basis::Basis;
     use crate::fixture;
-    use crate::view_model::index_of;
 
     fn tip(bar: usize, key: &str, basis: Basis) -> String {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let rx = index_of(&info, "rx_softirq").unwrap();
+        let rx = info.row_of("rx_softirq").unwrap();
         fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
         let bars = bars(&info, &snapshot, "rx_softirq", basis);
         let segment = bars[bar].segments.iter().find(|s| s.key == key).unwrap();
@@ -71,7 +70,7 @@ mod tests {
     fn a_split_that_rests_on_other_stacks_says_so() {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         fixture::cost(&mut snapshot).split_basis = vec![SplitBasis {
-            component: index_of(&info, "rx_softirq").unwrap() as u32,
+            component: info.row_of("rx_softirq").unwrap() as u32,
             stacks_ns: 25_000_000,
             past_ns: 75_000_000,
             ..SplitBasis::default()

@@ -6,7 +6,6 @@ use metrics_common::sections::{OwnCost, OwnPart, Price, SamplePrice};
 use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format::{self, escape_html};
-use crate::view_model::index_of;
 
 /// Tolerance above the limit: netto needs a moment to notice more traffic.
 const SLACK_RATIO: f64 = 0.003;
@@ -151,7 +150,9 @@ fn method(info: &Info, part: OwnPart) -> String {
         | OwnPart::Latency
         | OwnPart::Flows => return String::new(),
     };
-    let component = index_of(info, slug).and_then(|index| info.components.get(index));
+    let component = info
+        .row_of(slug)
+        .and_then(|index| info.components.get(index));
     match component.map(|component| &component.availability) {
         Some(Availability::Available { method }) => method.to_string(),
         _ => String::new(),

@@ -1,7 +1,7 @@
 //! The reader's choices for owners. Pure.
 
 use crate::state::{Address, Keys, Pairs, toggle};
-use crate::view_model::HEADLINE;
+use metrics_common::component::NETWORK;
 
 /// The choices.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Self {
         Choices {
-            component: HEADLINE.to_owned(),
+            component: NETWORK.to_owned(),
             open: Vec::new(),
         }
     }
@@ -37,7 +37,7 @@ impl Keys for Choices {
     }
 
     fn write(&self, address: &mut Address) {
-        address.put("owners-of", &self.component, HEADLINE);
+        address.put("owners-of", &self.component, NETWORK);
         address.put("owner", &self.open.join(","), "");
     }
 }

@@ -106,7 +106,6 @@ mod tests {
     use super::*;
     use crate::basis::Basis;
     use crate::fixture;
-    use crate::view_model::index_of;
     use crate::views::owners::{matrix as taken, model};
 
     #[test]
@@ -116,7 +115,7 @@ mod tests {
         owners.owners[0].unit = "<b>\"x\"&".to_owned();
         let open = ["cgroup_1".to_owned()];
         let asked = model::Question {
-            component: index_of(&info, "network").unwrap(),
+            component: info.row_of("network").unwrap(),
             basis: Basis::Host,
             open: &open,
             shows_zeros: true,

@@ -6,7 +6,7 @@ use metrics_common::{Info, Snapshot};
 
 use super::model::{self, Cell};
 use crate::basis::{Amount, Basis};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// Most owners with lines and columns; the others are one.
 const MOST_OWNERS: usize = 10;
@@ -53,7 +53,7 @@ pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -
     let payers: Vec<u32> = place
         .filter(|at| is_in(|interruption| interruption.payer, *at))
         .collect();
-    let network = index_of(info, HEADLINE).and_then(|row| snapshot.total_ns(row));
+    let network = info.row_of(NETWORK).and_then(|row| snapshot.total_ns(row));
     let loses = |at: u32| owners.owners[at as usize].kind.loses();
     let pairs = owners.taken.iter().filter(others);
     let lost = pairs.filter(|interruption| loses(interruption.payer));

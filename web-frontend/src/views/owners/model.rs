@@ -12,7 +12,7 @@ use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, name_of_whole};
 use crate::format::{self, fine_percent};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 use metrics_common::sort::sort_by;
 
 /// Most owners with a line; the others are one.
@@ -168,7 +168,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
     let is_all = info
         .components
         .get(asked.component)
-        .is_some_and(|c| c.slug == HEADLINE);
+        .is_some_and(|c| c.slug == NETWORK);
     let owners = owners.of_component(asked.component).largest(MOST_OWNERS);
     let whole_ns: u64 = owners.totals_ns().iter().sum();
     let amount = |ns| Amount::of_ns(snapshot, ns, Some(whole_ns));
@@ -430,7 +430,7 @@ pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> 
         };
     };
     let label = |place: u32| owners.owners[place as usize].label();
-    let network = index_of(info, HEADLINE).and_then(|row| snapshot.total_ns(row));
+    let network = info.row_of(NETWORK).and_then(|row| snapshot.total_ns(row));
     let amount = Amount::of_ns(snapshot, taken.ns, network);
     let value = basis.number(basis.value(amount));
     let much = match basis {
@@ -451,7 +451,7 @@ pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> 
 /// How the owners of a component were found.
 pub fn found(owners: &Owners, component: usize) -> String {
     let event = event_of(component);
-    let is_all = component::index_of(HEADLINE) == Some(event);
+    let is_all = component::index_of(NETWORK) == Some(event);
     let mut sum = OwnerBasis::default();
     let is_counted = |basis: &&OwnerBasis| is_all || basis.component as usize == event;
     for basis in owners.basis.iter().filter(is_counted) {

@@ -16,7 +16,7 @@ use crate::page::dom::{Dom, LiveText, all, replace, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
 use crate::view::{Reply, Scene, View};
-use crate::view_model::{HEADLINE, index_of, tree};
+use metrics_common::component::NETWORK;
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -89,8 +89,8 @@ impl View for Owners {
             "" => self.choices.component.as_str(),
             about => about,
         };
-        let network = index_of(info, HEADLINE).unwrap_or_default();
-        let component = index_of(info, slug).unwrap_or(network);
+        let network = info.row_of(NETWORK).unwrap_or_default();
+        let component = info.row_of(slug).unwrap_or(network);
         let basis = scene.shared.basis;
         let table = model::table(
             info,
@@ -145,9 +145,9 @@ impl Owners {
         let mut html = String::new();
         let is_networking = |component: usize| {
             let event = scene.info.components.get(event_of(component));
-            event.is_some_and(|row| row.slug == HEADLINE || row.parent.as_deref() == Some(HEADLINE))
+            event.is_some_and(|row| row.slug == NETWORK || row.parent.as_deref() == Some(NETWORK))
         };
-        for row in tree(scene.info) {
+        for row in scene.info.tree() {
             let described = &scene.info.components[row.component];
             if !described.availability.is_available() || !is_networking(row.component) {
                 continue;

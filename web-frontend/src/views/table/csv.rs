@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use metrics_common::{Info, Snapshot};
 
 use crate::export::field;
-use crate::view_model::tree;
 
 /// The table of one interval: a line for each component, a column for each CPU, in nanoseconds of
 /// CPU time. Missing values are empty.
@@ -15,7 +14,7 @@ pub fn csv(info: &Info, snapshot: &Snapshot) -> String {
         let _ = write!(csv, ",cpu{cpu}_ns");
     }
     csv.push_str("\r\n");
-    for row in tree(info) {
+    for row in info.tree() {
         let component = &info.components[row.component];
         let _ = write!(
             csv,

@@ -15,7 +15,8 @@ use crate::basis::{self, Amount, Basis};
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
 use crate::tip::{self, entry_word};
-use crate::view_model::{Row, reason_missing, tree};
+use crate::view_model::reason_missing;
+use metrics_common::tree::Row;
 
 /// Width of a CPU's column, pixels; the same as in the style sheet.
 pub const CPU_COLUMN_PX: usize = 76;
@@ -106,7 +107,7 @@ impl Layout {
     ) -> Self {
         let cpus = snapshot.cpus.clone();
         Layout {
-            rows: tree(info),
+            rows: info.tree(),
             folded: folded.to_vec(),
             unit,
             basis,

@@ -12,7 +12,7 @@ use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
 use crate::view::{Pointer, Scene, View};
-use crate::view_model::{HEADLINE, index_of};
+use metrics_common::component::NETWORK;
 
 /// Ids of the charts in the document.
 const EVENTS: &str = "events";
@@ -34,7 +34,7 @@ impl Keys for OverTime {}
 /// The component whose parts a chart shows.
 fn whole<'a>(chart: &TimeChart, shared: &'a Shared) -> &'a str {
     match chart.id {
-        EVENTS => HEADLINE,
+        EVENTS => NETWORK,
         _ => shared.event(),
     }
 }
@@ -46,7 +46,7 @@ impl View for OverTime {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let event = scene.shared.event();
-        let label = index_of(scene.info, event);
+        let label = scene.info.row_of(event);
         let label = label.map_or(event, |index| &scene.info.components[index].label);
         scene
             .dom

@@ -16,7 +16,6 @@ use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view::{Pointer, Reply, Scene, View};
-use crate::view_model::index_of;
 
 /// Id of the plot.
 const PLOT: &str = "per-packet";
@@ -67,9 +66,12 @@ impl Traffic {
         if self.drawn.as_ref() == Some(&now) {
             return Ok(());
         }
-        let color = index_of(scene.info, "rx_softirq").map_or(Rgb(0x80, 0x80, 0x80), |index| {
-            Rgb::parse(&scene.info.components[index].color)
-        });
+        let color = scene
+            .info
+            .row_of("rx_softirq")
+            .map_or(Rgb(0x80, 0x80, 0x80), |index| {
+                Rgb::parse(&scene.info.components[index].color)
+            });
         let svg = line_chart::svg(&now.0, color, dom.theme(), (width, HEIGHT_PX))
             .map_err(|error| JsValue::from(error.to_string()))?;
         dom.set_html("#per-packet .drawing", svg)?;

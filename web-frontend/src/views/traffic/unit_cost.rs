@@ -6,7 +6,6 @@ use metrics_common::history::History;
 use super::model::time;
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::timeline::{self, Frame};
-use crate::view_model::index_of;
 
 /// Least events per second for a meaningful figure.
 const LEAST: f64 = 1.0;
@@ -143,7 +142,7 @@ impl Ratio {
         basis: Basis,
     ) -> Vec<Option<f64>> {
         let sides = self.sides();
-        let Some(component) = index_of(info, sides.component) else {
+        let Some(component) = info.row_of(sides.component) else {
             return vec![None; frame.steps];
         };
         let cpus = timeline::means(history, frame, |point| {
@@ -212,7 +211,7 @@ mod tests {
     fn a_gigabit_is_what_sockets_sent_and_received_together() {
         let (info, history) = (fixture::info(), history());
         let values = Ratio::Sockets.values(&info, &history, &FRAME, Basis::Milliseconds);
-        let network = index_of(&info, "network").unwrap();
+        let network = info.row_of("network").unwrap();
         let cpus = history.component_cpus(network, 0).unwrap();
         // Two gigabits per second.
         assert!(

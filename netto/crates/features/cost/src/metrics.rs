@@ -1,11 +1,10 @@
 //! The metrics: CPU time of networking and its components.
 
+use metrics_common::component::NETWORK;
 use metrics_common::{ComponentInfo, Cost, KindName};
 use netto_metrics::catalogue::{Catalogue, Inputs, Otlp, Samples, Value};
 use netto_metrics::metrics;
 
-/// The component whose parts are networking's events.
-const NETWORK: &str = "network";
 /// The kinds of events.
 const EVENTS: &[KindName] = &[KindName::Timed, KindName::Estimated, KindName::Carved];
 /// The kinds of parts.

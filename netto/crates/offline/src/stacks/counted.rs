@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use metrics_common::codec;
+use metrics_common::component::NETWORK;
 use metrics_common::{Info, Snapshot};
 
 /// Most distinct stacks; further ones are counted together.
@@ -84,7 +85,7 @@ pub struct Compared {
 impl Stacks {
     /// Adds an interval's sampling rates.
     pub fn interval(&mut self, which: Which, info: &Info, snapshot: &Snapshot) {
-        let network = info.components.iter().position(|c| c.slug == "network");
+        let network = info.row_of(NETWORK);
         let Some(cells) = network.and_then(|row| snapshot.cost().components.get(row)?.as_ref())
         else {
             return;

@@ -1,7 +1,8 @@
 //! The head of a report: the three answers about the whole span, by the code of page and terminal.
 //! Pure.
 
-use metrics_common::verdict::{self, Evidence, Figures, Leader, NETWORK, Named, Verdict};
+use metrics_common::component::NETWORK;
+use metrics_common::verdict::{self, Evidence, Figures, Leader, Named, Verdict};
 use netto_offline::summary::{ComponentSummary, Outcome, Summary};
 use serde::Serialize;
 

@@ -1,6 +1,7 @@
 //! The content of `netto top` as plain values, computed from snapshots and keys. Pure: no terminal,
 //! no clock, no connection.
 
+use metrics_common::component::NETWORK;
 use metrics_common::snapshot::ratio;
 use metrics_common::verdict::{self, Courses, Figures, Level, Verdict};
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
@@ -9,8 +10,6 @@ use netto_questions::api::Breakdown;
 use netto_questions::line::{Line, Value, rgb};
 use netto_questions::window::Window;
 
-/// The component whose parts are shown first.
-const NETWORK: &str = "network";
 /// Selectable lengths of the window, seconds; 0: one interval.
 pub const WINDOWS_SECONDS: [u64; 3] = [5, 60, 0];
 /// The verdict rests on this time at least, so that it does not change with every interval.
@@ -353,13 +352,13 @@ impl Model {
         screen.time_unix_ns = sum.time_unix_ns;
         screen.headline = Some(view.headline(self.skipped, self.answers(info, window)));
         let whole = self.path.last().map_or(NETWORK, String::as_str);
-        let label = |slug: &str| match view.row(slug) {
+        let label = |slug: &str| match view.info.row_of(slug) {
             Some(row) => info.components[row].label.clone(),
             None => slug.to_owned(),
         };
         screen.path.push(label(NETWORK));
         screen.path.extend(self.path.iter().map(|slug| label(slug)));
-        screen.lines = match self.shown.zip(view.row(whole)) {
+        screen.lines = match self.shown.zip(view.info.row_of(whole)) {
             Some((breakdown, row)) => {
                 screen.path.push(breakdown.name.to_owned());
                 (breakdown.lines)(info, sum, row)
@@ -413,20 +412,16 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn row(&self, slug: &str) -> Option<usize> {
-        self.info.components.iter().position(|row| row.slug == slug)
-    }
-
     fn headline(&self, skipped: u64, answers: Option<(Level, [String; 3])>) -> Headline {
         let sections = &self.sum.sections;
-        let network = self.row(NETWORK).map(|row| self.value(row));
+        let network = self.info.row_of(NETWORK).map(|row| self.value(row));
         let is_missing = |row: usize| self.value(row).is_err();
         let own_cost = sections.own.as_ref();
         let taken_ns = own_cost.and_then(|own_cost| own_cost.taken_total_ns());
         Headline {
             answers,
             network: network.unwrap_or_else(|| Err("this netto knows no such total".to_owned())),
-            at_least: self.parts_of(NETWORK).any(is_missing),
+            at_least: self.info.parts_of(NETWORK).any(is_missing),
             cpus: self.sum.cpus.len(),
             network_watts: sections
                 .power
@@ -457,26 +452,20 @@ impl View<'_> {
         Ok(Value::of(self.sum, ns, interval_ns))
     }
 
-    fn parts_of(&self, slug: &str) -> impl Iterator<Item = usize> {
-        let rows = self.info.components.iter().enumerate();
-        let of_it = rows.filter(move |(_, row)| row.parent.as_deref() == Some(slug));
-        of_it.map(|(row, _)| row).collect::<Vec<_>>().into_iter()
-    }
-
     fn parts(&self, slug: &str) -> Vec<Line> {
         let line = |row: usize| {
             let component = &self.info.components[row];
             let (slug, color) = (&component.slug, rgb(&component.color));
             Line {
-                has_parts: self.parts_of(slug).next().is_some(),
+                has_parts: self.info.parts_of(slug).next().is_some(),
                 ..Line::new(slug, &component.label, color, self.value(row))
             }
         };
-        self.parts_of(slug).map(line).collect()
+        self.info.parts_of(slug).map(line).collect()
     }
 
     fn cpus(&self, slug: &str) -> Vec<Line> {
-        let Some(row) = self.row(slug) else {
+        let Some(row) = self.info.row_of(slug) else {
             return Vec::new();
         };
         let Some(values) = self.sum.cost().cpu_ns(row) else {

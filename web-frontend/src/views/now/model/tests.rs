@@ -54,13 +54,10 @@ fn every_mode_and_every_part_has_its_segment() {
     names.sort_unstable();
     expected.sort_unstable();
     assert_eq!(names, expected);
-    assert_eq!(
-        kernel.segments.len(),
-        parts_of(&info, "network").count() + 1
-    );
-    assert_eq!(parts.segments.len(), parts_of(&info, "rx_softirq").count());
+    assert_eq!(kernel.segments.len(), info.parts_of("network").count() + 1);
+    assert_eq!(parts.segments.len(), info.parts_of("rx_softirq").count());
     for segment in kernel.segments.iter().chain(&parts.segments) {
-        if let Some(index) = index_of(&info, &segment.key) {
+        if let Some(index) = info.row_of(&segment.key) {
             let color = segment.color.map(Rgb::css);
             assert_eq!(
                 color.as_deref(),
@@ -145,8 +142,7 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
 #[test]
 fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    fixture::cost(&mut snapshot).components[index_of(&info, "tx_softirq").unwrap()] =
-        Some(vec![MS, 0]);
+    fixture::cost(&mut snapshot).components[info.row_of("tx_softirq").unwrap()] = Some(vec![MS, 0]);
     let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq", Basis::Host);
     assert_eq!(parts.title, "TX softirq");
     assert!(kernel.opened.is_some());

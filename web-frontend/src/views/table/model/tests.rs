@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::fixture::{self, MS};
-use crate::view_model::index_of;
 
 const HOST: (Unit, Basis) = (Unit::Time, Basis::Host);
 
@@ -64,7 +63,7 @@ fn values_land_in_the_cells_that_name_them() {
 #[test]
 fn estimates_say_how_sure_they_are() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let rx = index_of(&info, "rx_softirq").unwrap();
+    let rx = info.row_of("rx_softirq").unwrap();
     fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
     let cells = filled(&layout(&info, &snapshot), &info, &snapshot);
     let shares = |slug: &str| beside(&cells, &format!("data-component=\"{slug}\""));
@@ -80,7 +79,7 @@ fn estimates_say_how_sure_they_are() {
 #[test]
 fn unit_and_basis_change_the_text_and_never_the_value() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let rx = index_of(&info, "rx_softirq").unwrap();
+    let rx = info.row_of("rx_softirq").unwrap();
     fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
     for (unit, basis, texts) in [
         (Unit::Time, Basis::Host, ["10.0", "20.0", "0"]),
@@ -181,7 +180,7 @@ fn the_layout_lasts_until_cpus_or_availability_change() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let first = layout(&info, &snapshot);
     assert_eq!(first, layout(&info, &fixture::snapshot(2)));
-    fixture::cost(&mut snapshot).components[index_of(&info, "bridging").unwrap()] = None;
+    fixture::cost(&mut snapshot).components[info.row_of("bridging").unwrap()] = None;
     assert_ne!(first, layout(&info, &snapshot), "a row has lost its values");
     snapshot = fixture::snapshot(3);
     snapshot.cpus = vec![0, 2];

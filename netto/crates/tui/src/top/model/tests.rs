@@ -236,7 +236,7 @@ fn lines_without_time_are_left_out_until_they_are_asked_for() {
     let parts = parts.count();
     let mut idle = snapshots[0].clone();
     idle.sequence += 1;
-    let row = |slug: &str| info.components.iter().position(|row| row.slug == slug);
+    let row = |slug: &str| info.row_of(slug);
     let first = model.screen().lines[0].key.clone();
     let cost = idle.sections.cost.as_mut().unwrap();
     cost.components[row(&first).unwrap()] = Some(vec![0; 4]);
@@ -266,7 +266,7 @@ fn the_verdict_on_one_interval_rests_on_some_seconds() {
     // One interval that was full of networking changes no level.
     let mut full = snapshots[19].clone();
     full.sequence += 1;
-    let network = info.components.iter().position(|row| row.slug == NETWORK);
+    let network = info.row_of(NETWORK);
     let cost = full.sections.cost.as_mut().unwrap();
     cost.components[network.unwrap()] = Some(vec![full.interval_ns, 0, 0, 0]);
     model.receive(&full);
