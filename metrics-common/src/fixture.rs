@@ -1,9 +1,7 @@
 //! A host for the tests of all crates: the values that tests do not care about.
 
-use crate::codec::{self, ServerMessage};
 use crate::component::index_of;
 use crate::info::{Availability, ComponentInfo, Info, ProbeInfo};
-use crate::log::{Block, LogError};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::sections::{
     BlockDevice, DriveHealth, GroupReads, Health, LinkHealth, MissingFigure, Pressure, Requests,
@@ -112,21 +110,6 @@ pub fn health() -> Health {
             reason: "sda: ATA drives are not asked".to_owned(),
         }],
     }
-}
-
-/// A message as an uncompressed block of its own.
-///
-/// # Errors
-/// If it is too large for any log.
-pub fn block(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
-    let mut block = Block::default();
-    let encoded = codec::encode(message)?;
-    match message {
-        ServerMessage::Hello(_) => block.push_hello(encoded)?,
-        ServerMessage::Snapshot(of) => block.push_snapshot(encoded, of.time_unix_ns)?,
-        _ => block.push(encoded)?,
-    }
-    Ok(block.close_plain())
 }
 
 /// A probe for sends, with the reason for not being attached, if any.

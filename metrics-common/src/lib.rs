@@ -6,13 +6,10 @@
 //! compile the tables alone, without the feature `messages`.
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
-//! * [`advice`]: reasons for a large component, remedies, and rules that look at figures.
 //! * [`ownership`]: the part of an event that a stack of named functions belongs to.
-//! * [`anomalies`]: what left its usual values, when, and what moved with it.
 //! * [`info`]: the description of a host and of its measurement.
 //! * [`snapshot`]: one update.
 //! * [`sections`]: each instrument's part of an update.
-//! * [`efficiency`]: networking's CPU time in relation to its work.
 //! * [`latency`]: points at which packets wait, and the histogram of the waiting times.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
 //! * [`named`]: tables of names.
@@ -20,10 +17,9 @@
 //! * [`confidence`]: the uncertainty of an estimate.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`rounding`]: rounds times and counts without changing sums.
-//! * [`steady`]: the last seconds as one interval.
+//! * [`steps`]: rounds numbers to steps below their random error.
+//! * [`tree`]: which component is a part of which.
 //! * [`sort`]: one sorting function for all types.
-//! * [`log`]: a file of messages that stays readable when cut or damaged.
-//! * [`verdict`]: whether networking is a problem, where, and whose.
 //! * [`missed`]: when missed events of probes matter.
 //! * [`view`]: tables for files and people.
 
@@ -51,19 +47,14 @@ pub mod view;
 mod schema;
 
 messages! {
-    pub mod advice;
-    #[cfg(not(target_arch = "wasm32"))]
-    pub mod anomalies;
     pub mod codec;
     pub mod compact;
     pub mod confidence;
-    pub mod efficiency;
     #[doc(hidden)]
     pub mod fixture;
     mod folded;
     pub mod history;
     pub mod info;
-    pub mod log;
     pub mod missed;
     pub mod ownership;
     pub mod packed;
@@ -72,13 +63,10 @@ messages! {
     pub mod sections;
     pub mod snapshot;
     pub mod sort;
-    pub mod steady;
-    mod steps;
+    pub mod steps;
     pub mod text;
     pub mod tree;
-    pub mod verdict;
 
-    pub use efficiency::Efficiency;
     pub use folded::Folded;
     pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
     pub use sections::{

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// More rows than any table has; a message that claims more is damaged.
 pub const MOST_ROWS: usize = 256;
 /// Most CPUs of a kernel (`NR_CPUS` of x86).
-pub(crate) const MOST_CPUS: usize = 8192;
+pub const MOST_CPUS: usize = 8192;
 /// Divisors for a table, the largest first.
 const UNITS: [u64; 4] = [10_000_000, 1_000_000, 10_000, 1_000];
 
@@ -176,7 +176,7 @@ pub fn unpack(packed: &Packed, width: usize) -> Result<Rows, Damaged> {
 ///
 /// # Errors
 /// As for [`unpack`].
-pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Result<Rows, Damaged> {
+pub fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Result<Rows, Damaged> {
     let mut reader = Reader(&packed.0);
     let unit = reader.number()?;
     let count = reader.number()?;
@@ -208,19 +208,19 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
 
 /// A packed table split into its fields, without multiplications and additions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RawTable {
+pub struct RawTable {
     /// The divisor of all values.
-    pub(crate) unit: u64,
+    pub unit: u64,
     /// The values as written.
-    pub(crate) rows: Rows,
+    pub rows: Rows,
     /// The sums as written.
-    pub(crate) rest: Vec<u8>,
+    pub rest: Vec<u8>,
 }
 
 impl RawTable {
     /// Splits a table of at most this many values; `None` if [`RawTable::bytes`] would not give
     /// the same bytes.
-    pub(crate) fn of(bytes: &[u8], values: usize) -> Option<RawTable> {
+    pub fn of(bytes: &[u8], values: usize) -> Option<RawTable> {
         let mut reader = Reader(bytes);
         let unit = reader.number().ok()?;
         let count = reader.number().ok()?;
@@ -247,7 +247,7 @@ impl RawTable {
     }
 
     /// The bytes of the table.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put(&mut bytes, self.unit);
         put(&mut bytes, self.rows.len() as u64);
@@ -268,7 +268,7 @@ impl RawTable {
 ///
 /// # Errors
 /// If these bytes are no sums.
-pub(crate) fn mark_parts(sums: &[u8], rows: &mut [bool]) -> Result<(), Damaged> {
+pub fn mark_parts(sums: &[u8], rows: &mut [bool]) -> Result<(), Damaged> {
     let mut reader = Reader(sums);
     let mut all = Vec::new();
     while !reader.0.is_empty() {
@@ -314,7 +314,7 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
 }
 
 /// Writes a row in the shorter of two forms.
-pub(crate) fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
+pub fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     let widest = row.iter().max().map_or(0, |most| 64 - most.leading_zeros());
     if widest == 0 {
         return put_zeros(bytes, row.len());
@@ -341,7 +341,7 @@ pub(crate) fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
 }
 
 /// Writes a row of so many zeros, as most rows of most tables are.
-pub(crate) fn put_zeros(bytes: &mut Vec<u8>, count: usize) {
+pub fn put_zeros(bytes: &mut Vec<u8>, count: usize) {
     bytes.push(0);
     if count > 0 {
         put(bytes, 0);
@@ -350,7 +350,7 @@ pub(crate) fn put_zeros(bytes: &mut Vec<u8>, count: usize) {
 }
 
 /// Writes a row in the form that is read fastest: with all bits of each value.
-pub(crate) fn put_wide_row(bytes: &mut Vec<u8>, row: &[u64]) {
+pub fn put_wide_row(bytes: &mut Vec<u8>, row: &[u64]) {
     if row.iter().fold(0, |all, value| all | value) == 0 {
         return put_row(bytes, row);
     }
@@ -387,7 +387,7 @@ fn runs_bytes(row: &[u64]) -> usize {
 }
 
 /// Writes an integer of variable length.
-pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -399,11 +399,11 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
 const LARGE: u64 = 0x8080_8080_8080_8080;
 
 /// Reads the output of [`put`].
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Reads this many bytes.
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
         self.0 = rest;
         Ok(taken)
@@ -461,7 +461,7 @@ impl<'a> Reader<'a> {
 
     /// Reads an integer of variable length.
     #[inline]
-    pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
+    pub fn number(&mut self) -> Result<u64, Damaged> {
         // Most are small.
         if let [byte @ 0..0x80, rest @ ..] = self.0 {
             self.0 = rest;
@@ -471,7 +471,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads as many integers as there is room for.
-    pub(crate) fn numbers(&mut self, into: &mut [u64]) -> Result<(), Damaged> {
+    pub fn numbers(&mut self, into: &mut [u64]) -> Result<(), Damaged> {
         for numbers in into.chunks_mut(8) {
             match self.0.split_first_chunk::<8>() {
                 // Most are small.
@@ -494,7 +494,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over this many integers.
-    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Damaged> {
+    pub fn skip(&mut self, mut count: usize) -> Result<(), Damaged> {
         while count >= 8
             && let Some((bytes, rest)) = self.0.split_first_chunk::<8>()
         {

@@ -56,7 +56,7 @@ impl Snapshot {
     }
 
     /// Merges a later interval into this one without its sections, whose columns are then these.
-    pub(crate) fn add_time(&mut self, later: &Snapshot) -> Columns {
+    pub fn add_time(&mut self, later: &Snapshot) -> Columns {
         self.sequence = later.sequence;
         self.time_unix_ns = later.time_unix_ns;
         self.interval_ns = self.interval_ns.saturating_add(later.interval_ns);

@@ -40,7 +40,7 @@ pub fn nearest(number: u64) -> u64 {
 }
 
 /// Index of a number among the multiples of their steps; `None` if it is none.
-pub(crate) fn index(number: u64) -> Option<u64> {
+pub fn index(number: u64) -> Option<u64> {
     let bits = bits(number);
     let shift = shift(bits);
     if number == 0 {
@@ -65,7 +65,7 @@ const FIRST: [u64; 1024] = {
 };
 
 /// The inverse of [`index`]; `None` if there is none.
-pub(crate) fn number(index: u64) -> Option<u64> {
+pub fn number(index: u64) -> Option<u64> {
     if let Some(&number) = FIRST.get(usize::try_from(index).ok()?) {
         return Some(number);
     }

@@ -65,16 +65,8 @@ impl Info {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Availability, ComponentInfo};
-
-    fn info() -> Info {
-        Info {
-            components: ComponentInfo::table(|_| Availability::Available {
-                method: crate::Method::SoftirqTracepoint,
-            }),
-            ..Info::default()
-        }
-    }
+    use crate::ComponentInfo;
+    use crate::fixture::info;
 
     fn named(info: &Info) -> Vec<(&str, usize)> {
         let rows = info.tree();

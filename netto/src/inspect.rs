@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::advice::advice;
 use metrics_common::{Availability, COMPONENTS, Info};
+use netto_judges::advice::advice;
 
 use netto_analysis::found::FoundSymbols;
 use netto_analysis::sampler::{Choice, Sampler};

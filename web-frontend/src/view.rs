@@ -29,7 +29,7 @@ pub struct Scene<'a> {
     pub latest: &'a Snapshot,
     /// The newest span with enough stacks, as one interval ([`crate::recent`]).
     pub now: &'a Snapshot,
-    /// The last seconds, on which verdict and advice rest ([`metrics_common::steady`]).
+    /// The last seconds, on which verdict and advice rest ([`netto_judges::steady`]).
     pub judged: &'a Snapshot,
     /// The span to show: `now`, unless the page is paused.
     pub shown: &'a Snapshot,

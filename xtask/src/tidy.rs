@@ -29,7 +29,16 @@ const FEATURES: &str = "netto/crates/features/";
 /// Crates that know no feature. That they do not depend on one is cargo's to see; this is about
 /// names.
 const LAYERS: &[&str] = &[
-    "sys", "platform", "pipeline", "http", "log", "metrics", "report", "offline", "replay",
+    "sys",
+    "platform",
+    "pipeline",
+    "http",
+    "log",
+    "log-format",
+    "metrics",
+    "report",
+    "offline",
+    "replay",
 ];
 /// Features whose names are ordinary words, too.
 const ORDINARY: &[&str] = &[

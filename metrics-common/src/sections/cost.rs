@@ -203,7 +203,7 @@ pub struct CostWire {
 const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
 
 /// The rows of the table that are sums of others, parts before their wholes.
-pub(crate) static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
+pub static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
     let parts = |row: usize| component::children(row).to_vec();
     (0..COMPONENTS.len())
         .rev()

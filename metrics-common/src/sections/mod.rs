@@ -60,7 +60,7 @@ pub use traffic::{
     Work, WorkCount,
 };
 
-pub(crate) use cost::SUMS;
+pub use cost::SUMS;
 pub(crate) use recorded::Records;
 
 /// An operation on each section, whatever its type.
@@ -127,7 +127,7 @@ macro_rules! sections {
             }
 
             /// Adds a later interval of the section of this name only.
-            pub(crate) fn add_one(&mut self, name: &str, later: &Self, columns: &Columns) {
+            pub fn add_one(&mut self, name: &str, later: &Self, columns: &Columns) {
                 let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 match name {
                     $( $(#[cfg($when)])? stringify!($name) => add($name, &later.$name, columns), )*
@@ -168,7 +168,7 @@ macro_rules! sections {
             }
 
             /// Rounds each section that is present, with its carried errors.
-            pub(crate) fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
+            pub fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
                 let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 $(
                     $(#[cfg($when)])?
@@ -179,7 +179,7 @@ macro_rules! sections {
             }
 
             /// Name and [`Section::layout`] of each section that is present.
-            pub(crate) fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
+            pub fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
                 let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 let all = [$(
                     $(#[cfg($when)])?

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use metrics_common::log;
+use netto_log_format as log;
 
 use crate::cli::DumpArgs;
 use netto_client::{DEFAULT_URL, Daemon};

@@ -7,8 +7,6 @@
 
 mod counting;
 
-use metrics_common::advice::{RULES, Watch, fixture};
-use metrics_common::anomalies::{Detector, fixture::Host};
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{COMPONENTS, Cost, Kind, Snapshot, Source};
 use netto_analysis::classify::Classifier;
@@ -19,6 +17,8 @@ use netto_cost::analysis::delta::Deltas;
 use netto_cost::analysis::samples::{Sample, Samples};
 use netto_cost::analysis::section::{Cpu, Filling};
 use netto_estimate::two_clocks::Clocks;
+use netto_judges::advice::{RULES, Watch, fixture};
+use netto_judges::anomalies::{Detector, fixture::Host};
 
 const CPUS: usize = 4;
 /// Of perf and of the tick.

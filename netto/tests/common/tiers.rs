@@ -183,7 +183,7 @@ pub const TABLE: &[Row] = &[
         "minutes, and shares of a quiet host; the rules' own tests have each figure and its mended twin",
     ),
     root("anomalies::").quiet().long(
-        "minutes, as nothing is told in the first; metrics-common anomalies/tests.rs has each by seeds",
+        "minutes, as nothing is told in the first; judges anomalies/tests.rs has each by seeds",
     ),
     root("health::a_host_").one_guest(NEWER),
     root("health_price::").statistics("prices, which only a quiet host has; health:: has the counts"),

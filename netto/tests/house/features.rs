@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
 use metrics_common::{Availability, Info};
+use netto_log_format::LogReader;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
 

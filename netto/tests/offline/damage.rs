@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Cursor;
 use std::process::Output;
 
-use metrics_common::log::LogIndex;
+use netto_log_format::LogIndex;
 
 use super::files::*;
 

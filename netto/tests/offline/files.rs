@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto_demo::{Demo, Settings};
+use netto_log_format::LogBuilder;
 use netto_pipeline::trace_analyzer::SnapshotSource;
 use serde_json::Value;
 

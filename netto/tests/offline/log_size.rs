@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use metrics_common::log::{Block, DigestBuilder, Packer, Rounding};
 use metrics_common::{Snapshot, codec};
 use netto::features::FEATURES;
 use netto_demo::{Settings, Source};
+use netto_log_format::{Block, DigestBuilder, Packer, Rounding};
 use netto_pipeline::trace_analyzer::SnapshotSource;
 
 const DAY_SECONDS: u64 = 86_400;

@@ -1,7 +1,7 @@
 //! Sampled stacks out of logs: for other programs' flame graphs, and drawn in a comparison.
 
 use metrics_common::codec::{ServerMessage, Stacks};
-use metrics_common::log::LogBuilder;
+use netto_log_format::LogBuilder;
 
 use super::files::*;
 

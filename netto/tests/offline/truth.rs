@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use metrics_common::COMPONENTS;
-use metrics_common::log::LogIndex;
+use netto_log_format::LogIndex;
 use netto_questions::times::Rfc3339;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use metrics_common::advice::fixture;
+use netto_judges::advice::fixture;
 use serde_json::Value;
 
 use crate::files::{

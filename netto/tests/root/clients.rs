@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
+use netto_log_format::LogReader;
 
 use crate::child;
 use crate::daemon::Daemon;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use metrics_common::log::LogReader;
 use metrics_common::{Info, Snapshot};
+use netto_log_format::LogReader;
 
 use crate::child::PATIENCE;
 use crate::daemon::{Daemon, short_interval};

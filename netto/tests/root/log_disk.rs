@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::codec::{Gap, ServerMessage};
-use metrics_common::log::LogReader;
+use netto_log_format::LogReader;
 
 use crate::child;
 use crate::daemon::Daemon;

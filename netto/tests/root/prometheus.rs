@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
 use metrics_common::{Info, KindName, Snapshot};
+use netto_log_format::LogReader;
 use serde_json::Value;
 
 use crate::child::{self, Owned};

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::query::ProgInfoIter;
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::Kind;
-use metrics_common::log::LogReader;
 use metrics_common::{COMPONENTS, Snapshot};
+use netto_log_format::LogReader;
 
 use crate::child;
 use crate::daemon::{self, Daemon, Shared};

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use metrics_common::codec::{ServerMessage, Stacks};
-use metrics_common::log::LogBuilder;
 use netto::features::FEATURES;
+use netto_log_format::LogBuilder;
 use netto_pipeline::trace_analyzer::SnapshotSource as _;
 
 use crate::process::Process;

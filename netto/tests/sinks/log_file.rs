@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_common::codec::{Gap, ServerMessage};
-use metrics_common::log::{Beginning, LogReader};
+use netto_log_format::{Beginning, LogReader};
 
 use crate::support::eventually;
 

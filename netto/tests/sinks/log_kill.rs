@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
+use netto_log_format::LogReader;
 
 use crate::support::until;
 

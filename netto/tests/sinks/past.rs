@@ -7,7 +7,7 @@ use std::process::Command;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use metrics_common::log;
+use netto_log_format as log;
 use netto_pipeline::recent;
 use socket2::{Domain, Socket, Type};
 

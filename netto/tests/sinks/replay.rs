@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::history::History;
-use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto::config::Config;
 use netto::features::FEATURES;
 use netto::run;
+use netto_log_format::LogBuilder;
 use netto_pipeline::playback::Controls;
 use netto_replay::player::{self, Player};
 use netto_replay::recording::Recording;

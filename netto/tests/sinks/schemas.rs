@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use metrics_common::anomalies::fixture::Host;
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Missable, Snapshot, SplitBasis};
 use netto::features::FEATURES;
 use netto::run;
+use netto_judges::anomalies::fixture::Host;
+use netto_log_format::LogBuilder;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use serde_json::Value;
 

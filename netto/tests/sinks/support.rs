@@ -505,7 +505,7 @@ pub fn series(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 /// The messages of a log file, and the number of damaged stretches.
 pub fn read_log(path: &Path) -> (Vec<metrics_common::codec::ServerMessage>, u64) {
     let file = std::fs::File::open(path).expect("the log is there");
-    let mut reader = metrics_common::log::LogReader::new(file).expect("it is a log");
+    let mut reader = netto_log_format::LogReader::new(file).expect("it is a log");
     let messages = reader
         .by_ref()
         .map(|message| message.expect("it can be read"))

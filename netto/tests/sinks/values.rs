@@ -1,8 +1,9 @@
 //! Snapshots come out of every sink with the same values.
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::{COMPONENTS, CpuModes, Efficiency, Info, Kind, OwnPart, Snapshot};
+use metrics_common::{COMPONENTS, CpuModes, Info, Kind, OwnPart, Snapshot};
 use netto::config::{Config, LogSettings};
+use netto_judges::Efficiency;
 
 use crate::client::Dashboard;
 use crate::support::*;

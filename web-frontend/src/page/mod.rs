@@ -12,11 +12,11 @@ mod switch;
 
 use std::rc::Rc;
 
-use metrics_common::advice;
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
-use metrics_common::steady::Steady;
 use metrics_common::{Info, Snapshot};
+use netto_judges::advice;
+use netto_judges::steady::Steady;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

@@ -30,7 +30,7 @@ impl Owners {
     }
 
     /// Adds who took from whom in a later interval, and what that is known by.
-    pub(crate) fn add_pairs(&mut self, later: &Self) {
+    pub fn add_pairs(&mut self, later: &Self) {
         let places = self.joined(later);
         self.add_taken(later, &places);
         self.add_samples(later, &places);

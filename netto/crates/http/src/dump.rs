@@ -3,7 +3,7 @@
 //! Each piece is made when the client has read the one before, from bytes shared with the ring.
 
 use actix_web::web::Bytes;
-use metrics_common::log::{self, Block, LogError};
+use netto_log_format::{self as log, Block, LogError};
 
 use netto_pipeline::recent::{Recent, RecentSnapshot};
 
@@ -40,8 +40,8 @@ mod tests {
     use std::sync::Arc;
 
     use metrics_common::codec::{ServerMessage, encode_snapshot};
-    use metrics_common::log::LogReader;
     use metrics_common::{Snapshot, fixture};
+    use netto_log_format::LogReader;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use actix::prelude::*;
 use anyhow::Context as _;
 use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage, Stacks};
-use metrics_common::log::Rounding;
+use netto_log_format::Rounding;
 
 use super::log_queue::{Missing, QueuedSnapshot};
 use super::log_writer::{LogStore, Writer, WriterChannel};

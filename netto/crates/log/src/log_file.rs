@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use metrics_common::log::HEADER_BYTES;
+use netto_log_format::HEADER_BYTES;
 
 use self::open::OpenFile;
 use super::log_rotation;

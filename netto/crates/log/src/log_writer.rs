@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::log::{Block, Packer};
+use netto_log_format::{Block, Packer};
 
 use self::channel::Task;
 use super::log_queue::{Missing, QueuedSnapshot};
@@ -304,7 +304,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use metrics_common::log::{self, LogReader};
+    use netto_log_format::{self as log, LogReader};
 
     use super::*;
     use netto_pipeline::supervisor::{Part, Supervisor};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::{self, LogBuilder, LogReader};
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
+use netto_log_format::{self as log, LogBuilder, LogReader};
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
@@ -54,7 +54,7 @@ fn hello(hostname: &str) -> ServerMessage {
 fn bytes_of(messages: impl IntoIterator<Item = ServerMessage>) -> Vec<u8> {
     let mut bytes = log::file_header();
     for message in messages {
-        bytes.extend(fixture::block(&message).unwrap());
+        bytes.extend(netto_log_format::fixture::block(&message).unwrap());
     }
     bytes
 }
@@ -287,7 +287,9 @@ fn behind_the_end_it_begins_anew() {
 fn nobody_waits_where_nothing_was_recorded() {
     let mut bytes = usual(10);
     let hours_later = (7_200 * 5..7_200 * 5 + 10).map(message);
-    bytes.extend(hours_later.flat_map(|message| fixture::block(&message).unwrap()));
+    bytes.extend(
+        hours_later.flat_map(|message| netto_log_format::fixture::block(&message).unwrap()),
+    );
     let mut show = Show::of(&bytes, 1.0);
     let steps = show.play_out(100);
     assert!(steps.len() < 150, "{} steps for ten seconds", steps.len());
@@ -366,7 +368,9 @@ fn a_damaged_file_is_played_but_for_the_damage_and_says_so() {
 #[test]
 fn a_file_without_its_beginning_is_still_shown() {
     let whole = usual(50);
-    let hello = fixture::block(&hello("web-1")).unwrap().len();
+    let hello = netto_log_format::fixture::block(&hello("web-1"))
+        .unwrap()
+        .len();
     let mut show = Show::of(&whole[log::file_header().len() + hello..], 1.0);
     let info = show.player.first_info().unwrap();
     assert!(

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
 use metrics_common::{Info, Snapshot};
+use netto_log_format::LogReader;
 
 use netto_client::{Connection, DEFAULT_URL, Daemon};
 use netto_pipeline::playback::{Command, Controls, Mode, SPEEDS};

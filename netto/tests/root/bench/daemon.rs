@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogReader;
+use netto_log_format::LogReader;
 
 use super::clock::{cpu_ns, timer_interrupts};
 use super::{Options, end, figure, forced};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::advice::advice;
+use netto_judges::advice::advice;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

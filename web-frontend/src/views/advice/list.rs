@@ -1,7 +1,7 @@
 //! Advice as markup. Pure.
 
-use metrics_common::advice::{Advice, silent_words};
 use metrics_common::text::escape_html;
+use netto_judges::advice::{Advice, silent_words};
 
 /// A part for each rule that is said, and when it held last: what is wrong, the evidence, what to try, and
 /// what could be gained. `open` names the rules of which the reader has opened the details.
@@ -34,7 +34,7 @@ pub fn of<'a>(
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::{Adviser, fixture};
+    use netto_judges::advice::{Adviser, fixture};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use metrics_common::Info;
-use metrics_common::advice::{LEAST_NS, LastingAdvice};
+use netto_judges::advice::{LEAST_NS, LastingAdvice};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

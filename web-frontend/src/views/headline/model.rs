@@ -1,7 +1,7 @@
 //! The headline as plain values: the three answers, and networking's cost on this host. Pure.
 
-use metrics_common::verdict::{Course, Figures, Level, Named, Whose};
 use metrics_common::{Info, Snapshot};
+use netto_judges::verdict::{Course, Figures, Level, Named, Whose};
 
 use crate::action::Action;
 use crate::basis::{Amount, Basis, THIS_HOST};

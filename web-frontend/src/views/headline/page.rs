@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use metrics_common::Info;
 use metrics_common::sections::power::WHICH_POWER;
-use metrics_common::verdict::{Courses, Figures, Level};
+use netto_judges::verdict::{Courses, Figures, Level};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

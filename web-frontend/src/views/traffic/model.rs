@@ -1,8 +1,8 @@
 //! Cost in relation to work as plain values. Pure.
 
 use metrics_common::Snapshot;
-use metrics_common::efficiency::{Efficiency, whole_work};
 use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
+use netto_judges::efficiency::{Efficiency, whole_work};
 
 use crate::format;
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::efficiency::Efficiency;
 use metrics_common::sections::{Drops, Interface, InterfaceCounts, Interfaces, SoftnetCount};
 use metrics_common::view::View;
 use metrics_common::{Availability, Info, Snapshot, table};
+use netto_judges::efficiency::Efficiency;
 
 use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};

@@ -1,7 +1,7 @@
 //! `/api/v1/advice`: what the newest snapshots, added up, give reason for.
 
 use metrics_common::Info;
-use metrics_common::advice::{Adviser, Judgement, looked_at};
+use netto_judges::advice::{Adviser, Judgement, looked_at};
 use netto_questions::api::{
     Answer, Api, Covered, Question, Refusal, Snapshots, covered_sum_of, json,
 };

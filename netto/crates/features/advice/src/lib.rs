@@ -1,5 +1,5 @@
 //! Advice: what could be tried on this host, by rules over what the other features measure
-//! ([`metrics_common::advice`]).
+//! ([`netto_judges::advice`]).
 //!
 //! Rules are judged by whoever reads the sections, so that a log from before a rule was made has its
 //! advice, too. What this feature adds to an interval is how the host is set up.

@@ -1,7 +1,7 @@
 //! Its metric: which rules hold.
 
 use metrics_common::Snapshot;
-use metrics_common::advice::{Holds, RULES, Watch};
+use netto_judges::advice::{Holds, RULES, Watch};
 use netto_metrics::State;
 use netto_metrics::catalogue::{Catalogue, Value};
 use netto_metrics::metrics;
@@ -54,8 +54,8 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::fixture;
     use metrics_common::fixture::info;
+    use netto_judges::advice::fixture;
     use netto_metrics::testing::page_of;
 
     use super::*;

@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 
 use metrics_common::Snapshot;
-use metrics_common::advice::{Advice, Adviser, looked_at};
 use metrics_common::text::cpus;
 use netto_feature::summary::{Summarizer, Summary};
+use netto_judges::advice::{Advice, Adviser, looked_at};
 use netto_questions::figures::plain;
 
 /// Rules that are shown in a report, which has other things to say, too.
@@ -91,7 +91,7 @@ fn text(all: &[Advice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::{RULES, fixture};
+    use netto_judges::advice::{RULES, fixture};
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
-use metrics_common::advice::{
-    Advice, Adviser, LastingAdvice, Unjudged, looked_at, silent_words, unjudged_words,
-};
 use metrics_common::{Info, Snapshot};
 use netto_feature::command::Command;
+use netto_judges::advice::{
+    Advice, Adviser, LastingAdvice, Unjudged, looked_at, silent_words, unjudged_words,
+};
 use netto_questions::api::{Covered, Refusal, TextView, json};
 use netto_questions::window::Window;
 
@@ -104,7 +104,7 @@ fn text<'a>(
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::fixture;
+    use netto_judges::advice::fixture;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use metrics_common::Info;
-use metrics_common::anomalies::{Anomaly, Described, Detector};
+use netto_judges::anomalies::{Anomaly, Described, Detector};
 use netto_questions::api::{Answer, Api, Listened, News, Question, Refusal, json};
 use netto_questions::selection::Selection;
 use serde::Serialize;
@@ -122,8 +122,8 @@ fn answer(selection: &Selection, states: &[&dyn Any], _: &Info) -> Result<Vec<u8
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::anomalies::fixture::Host;
     use metrics_common::fixture::info;
+    use netto_judges::anomalies::fixture::Host;
     use serde_json::Value;
 
     use super::*;

@@ -46,7 +46,7 @@ fn trouble(traffic: &mut Traffic, interval_ns: u64) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::advice::fixture::calm;
+    use netto_judges::advice::fixture::calm;
 
     use super::*;
 

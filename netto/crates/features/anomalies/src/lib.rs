@@ -1,5 +1,5 @@
 //! Anomalies: what left its usual values, from when until when, and what moved with it
-//! ([`metrics_common::anomalies`]).
+//! ([`netto_judges::anomalies`]).
 //!
 //! They are judged by whoever reads the sections, so that a log has those that the daemon had. This
 //! feature measures nothing, and has no section: in the daemon its metrics keep the judge, which API and

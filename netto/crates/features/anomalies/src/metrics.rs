@@ -1,7 +1,7 @@
 //! Its metrics, and the judge of the daemon.
 
 use metrics_common::Snapshot;
-use metrics_common::anomalies::{Detector, METRICS as WATCHED, Role};
+use netto_judges::anomalies::{Detector, METRICS as WATCHED, Role};
 use netto_metrics::State;
 use netto_metrics::catalogue::{Catalogue, Value};
 use netto_metrics::metrics;
@@ -49,8 +49,8 @@ pub(crate) const METRICS: Catalogue = Catalogue::of(metrics! {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::anomalies::fixture::Host;
     use metrics_common::fixture::info;
+    use netto_judges::anomalies::fixture::Host;
     use netto_metrics::testing::page_of;
 
     use super::*;

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
-use metrics_common::anomalies::{Anomaly, Detector, Direction};
 use metrics_common::{Info, Snapshot};
 use netto_feature::command::Command;
+use netto_judges::anomalies::{Anomaly, Detector, Direction};
 use netto_questions::api::{Refusal, TextView, json};
 use netto_questions::times;
 
@@ -106,8 +106,8 @@ fn state(anomaly: &Anomaly) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::anomalies::fixture::Host;
     use metrics_common::fixture::info;
+    use netto_judges::anomalies::fixture::Host;
 
     use super::*;
 

@@ -1,8 +1,9 @@
 //! CPU time in relation to work as JSON, for the host and each CPU. Pure.
 
 use metrics_common::component::index_of;
-use metrics_common::efficiency::whole_work;
-use metrics_common::{Efficiency, Snapshot, WorkCount};
+use metrics_common::{Snapshot, WorkCount};
+use netto_judges::Efficiency;
+use netto_judges::efficiency::whole_work;
 use serde::Serialize;
 
 /// How messages of sockets are counted: at the end of each call, by tracepoints;

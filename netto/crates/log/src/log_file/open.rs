@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
-use metrics_common::log::{
-    self, Beginning, DigestBuilder, HEADER_BYTES, IndexBuilder, LOG_VERSION, LogError, LogReader,
-    MAGIC,
+use netto_log_format::{
+    self as log, Beginning, DigestBuilder, HEADER_BYTES, IndexBuilder, LOG_VERSION, LogError,
+    LogReader, MAGIC,
 };
 
 use netto_sys::{files, locks};

@@ -5,8 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::fixture;
-use metrics_common::log::{self, Block, Item, LogIndex, LogReader, Packer};
+use netto_log_format::{self as log, Block, Item, LogIndex, LogReader, Packer};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -15,7 +14,7 @@ use super::*;
 // No test here starts a program: between fork and exec it would hold the locks of the others' logs.
 
 fn block(text: &str) -> Vec<u8> {
-    fixture::block(&ServerMessage::Bye(text.to_owned())).unwrap()
+    netto_log_format::fixture::block(&ServerMessage::Bye(text.to_owned())).unwrap()
 }
 
 fn opened(path: &Path) -> anyhow::Result<LogFile> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use metrics_common::codec::{Gap, ServerMessage};
-use metrics_common::log::{Damage, LogError, LogReader, ReadCounts};
 use metrics_common::{Info, Snapshot};
+use netto_log_format::{Damage, LogError, LogReader, ReadCounts};
 use serde::Serialize;
 
 use super::file::{LogFile, OpenError};
@@ -249,7 +249,8 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, one: T) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::{fixture, log};
+    use metrics_common::fixture;
+    use netto_log_format as log;
 
     use super::*;
 
@@ -282,7 +283,7 @@ mod tests {
     fn contents(messages: &[ServerMessage]) -> Contents {
         let mut bytes = log::file_header();
         for message in messages {
-            bytes.extend(fixture::block(message).unwrap());
+            bytes.extend(netto_log_format::fixture::block(message).unwrap());
         }
         Contents::of(LogReader::new(bytes.as_slice()).unwrap()).unwrap()
     }

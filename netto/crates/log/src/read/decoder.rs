@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use metrics_common::codec::{Gap, ServerMessage, Stacks};
-use metrics_common::log::Digest;
 use metrics_common::{Availability, COMPONENTS, ComponentInfo, Info, Snapshot};
+use netto_log_format::Digest;
 
 /// The meaning of a message.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics_common::Info;
-use metrics_common::log::{Beginning, Digested, Item, LogError, LogIndex, LogReader, Wanted};
+use netto_log_format::{Beginning, Digested, Item, LogError, LogIndex, LogReader, Wanted};
 
 use super::decoder::{Event, MessageDecoder};
 use netto_questions::times::Span;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics_common::log::LogIndex;
+use netto_log_format::LogIndex;
 
 use super::decoder::Event;
 use super::file::{KnownFile, LogFile};

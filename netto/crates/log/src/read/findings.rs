@@ -1,6 +1,6 @@
 //! The findings of a series: problems in its files, and why files make no series. Pure.
 
-use metrics_common::log::LogError;
+use netto_log_format::LogError;
 use serde::Serialize;
 
 /// Problems in files, and intervals that were not counted.

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 use metrics_common::codec::{Gap, Stacks};
-use metrics_common::log::{Beginning, Digest, LogIndex, Sums, Wanted};
 use metrics_common::{ComponentInfo, Info, Snapshot};
+use netto_log_format::{Beginning, Digest, LogIndex, Sums, Wanted};
 
 use super::decoder::Event;
 use super::file::{Events, KnownFile, LogFile};

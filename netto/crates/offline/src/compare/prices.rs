@@ -1,6 +1,6 @@
 //! CPU time for each packet and byte, on both sides of a comparison. Pure.
 
-use metrics_common::efficiency::{LEAST_BYTES, Work};
+use netto_judges::efficiency::{LEAST_BYTES, Work};
 use serde::Serialize;
 
 use netto_estimate::difference::{self, Deviations, Difference};

@@ -3,9 +3,9 @@
 //!
 //! A cell is the sum of several intervals; when there are too many cells, neighbours are merged.
 
-use metrics_common::efficiency::{Work, done};
 use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
 use netto_estimate::difference::Cell as _;
+use netto_judges::efficiency::{Work, done};
 use serde::Serialize;
 
 /// Kinds of work.

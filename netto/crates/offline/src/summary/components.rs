@@ -2,10 +2,10 @@
 //! kernel module was loaded. Rows are identified by their slugs. Pure.
 
 use metrics_common::confidence::{self, Sums};
-use metrics_common::log::IMPLAUSIBLE;
 use metrics_common::sections::sum_of_known;
 use metrics_common::{Availability, Correction, Info};
 use netto_estimate::Figure;
+use netto_log_format::IMPLAUSIBLE;
 use serde::Serialize;
 
 use super::stretch::Stretch;

@@ -134,7 +134,7 @@ impl Summarizer {
     }
 
     /// Adds an interval, or the sum of several: a [`Snapshot`](metrics_common::Snapshot) or a
-    /// [`Digest`](metrics_common::log::Digest).
+    /// [`Digest`](netto_log_format::Digest).
     pub fn add(&mut self, stretch: &impl Stretch) {
         let sum = stretch.sum();
         let mut intervals = 0..stretch.intervals();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use metrics_common::codec::Gap;
-use metrics_common::log::Extremes;
 use metrics_common::{Cost, Info, OwnCost, OwnPart, Snapshot};
+use netto_log_format::Extremes;
 use serde::Serialize;
 
 use super::stretch::Stretch;

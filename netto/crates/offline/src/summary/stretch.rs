@@ -2,7 +2,7 @@
 //! give the same figures. Pure.
 
 use metrics_common::Snapshot;
-use metrics_common::log::{Digest, Extremes};
+use netto_log_format::{Digest, Extremes};
 
 /// An interval, or several consecutive ones with the same CPUs, sections and rows.
 pub trait Stretch {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::efficiency::Work;
+use netto_judges::efficiency::Work;
 
 use netto_offline::compare::{About, Change, Comparison, Difference, FEWEST_BLOCKS};
 use netto_questions::times::length;

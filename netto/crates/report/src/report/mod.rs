@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use metrics_common::Snapshot;
 use metrics_common::component::index_of;
-use metrics_common::verdict::Evidence;
 use metrics_common::view::Table;
+use netto_judges::verdict::Evidence;
 
 use self::json::Parts;
 use self::row_writer::Writer;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::civil::Date;
-use metrics_common::log::step_number;
 use metrics_common::view::{Cell, Table, Values};
 use metrics_common::{Info, Snapshot};
 use netto_feature::instruments::Feature;
 use netto_log::read::{Findings, SeriesItem};
+use netto_log_format::step_number;
 use netto_questions::times;
 
 use super::Format;

@@ -2,7 +2,7 @@
 //! Pure.
 
 use metrics_common::component::NETWORK;
-use metrics_common::verdict::{self, Evidence, Figures, Leader, Named, Verdict};
+use netto_judges::verdict::{self, Evidence, Figures, Leader, Named, Verdict};
 use netto_offline::summary::{ComponentSummary, Outcome, Summary};
 use serde::Serialize;
 

@@ -6,9 +6,9 @@ use std::io::Read;
 use std::net::IpAddr;
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::{LogError, LogReader};
 use metrics_common::sections::{Amount, Conversation, Flows};
 use metrics_common::{Info, Snapshot};
+use netto_log_format::{LogError, LogReader};
 
 use super::fault::{Fault, Location, RecordError};
 use crate::packet::flag;

@@ -10,7 +10,7 @@ mod values;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 pub use fault::{Fault, Location, RecordError};
-use metrics_common::log::MAGIC;
+use netto_log_format::MAGIC;
 
 use crate::record::FlowRecord;
 

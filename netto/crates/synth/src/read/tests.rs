@@ -4,9 +4,9 @@ use std::io::{Cursor, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::LogBuilder;
 use metrics_common::sections::{Amount, Conversation, FlowEnd, Flows, SampledTime};
 use metrics_common::{Sections, Snapshot, fixture};
+use netto_log_format::LogBuilder;
 use proptest::prelude::*;
 
 use super::*;

@@ -9,7 +9,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
 use metrics_common::text::{cpus as cpus_text, percent_number as percent};
-use metrics_common::verdict::Level;
+use netto_judges::verdict::Level;
 
 use super::model::{Headline, Screen, Sort, SourceState};
 use netto_questions::line::{Line, Value};

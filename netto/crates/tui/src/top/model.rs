@@ -3,8 +3,8 @@
 
 use metrics_common::component::NETWORK;
 use metrics_common::snapshot::ratio;
-use metrics_common::verdict::{self, Courses, Figures, Level, Verdict};
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
+use netto_judges::verdict::{self, Courses, Figures, Level, Verdict};
 
 use netto_questions::api::Breakdown;
 use netto_questions::line::{Line, Value, rgb};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::{LogBuilder, LogIndex, Part, step_number};
 use metrics_common::{COMPONENTS, Cost, Sections, fixture};
+use netto_log_format::{LogBuilder, LogIndex, Part, step_number};
 
 use super::*;
 use crate::read::Files;

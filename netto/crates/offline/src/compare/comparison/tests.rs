@@ -1,10 +1,10 @@
 //! Changes found in made-up series.
 
 use metrics_common::component::index_of;
-use metrics_common::efficiency::Work;
 use metrics_common::random::SplitMix64;
 use metrics_common::sections::{Interface, InterfaceCounts, Interfaces, Traffic};
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
+use netto_judges::efficiency::Work;
 
 use super::*;
 use crate::compare::side::MOST_CELLS;
