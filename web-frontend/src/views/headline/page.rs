@@ -17,7 +17,6 @@ use crate::color::Rgb;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::view::{Scene, View};
-use crate::view_model;
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
