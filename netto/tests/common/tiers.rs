@@ -185,7 +185,7 @@ pub const TABLE: &[Row] = &[
     root("anomalies::").quiet().long(
         "minutes, as nothing is told in the first; judges anomalies/tests.rs has each by seeds",
     ),
-    root("health::a_host_").one_guest(NEWER),
+    root("health::a_host_").one_guest(OLDER),
     root("health_price::").statistics("prices, which only a quiet host has; health:: has the counts"),
     root("balance::").long(
         "minutes, and a real HAProxy; health:: has the weights, and score.rs of the feature each term",
