@@ -1,4 +1,4 @@
-//! The components of a daemon as a tree: of which one each is a part.
+//! The tree of a daemon's components: which is a part of which.
 
 use crate::Info;
 

@@ -375,6 +375,10 @@ impl Planner {
         let windows = if findings.begun.is_empty() {
             self.choose_windows(findings, affordable)
         } else {
+            let members = self.members.iter_mut().map(|member| &mut member.windows);
+            members
+                .chain([&mut self.softirqs])
+                .for_each(SamplingWindows::end_early);
             Vec::new()
         };
         for member in &mut self.members {

@@ -165,6 +165,13 @@ impl SamplingWindows {
         }
     }
 
+    /// Another load has begun in the interval of the last window, which ends early: what the next one shows is of that load.
+    pub fn end_early(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.has_ended = true;
+        }
+    }
+
     /// What the interrupts of a window take of each CPU, nanoseconds.
     pub fn interrupts_ns(&self) -> f64 {
         self.switching
@@ -460,6 +467,22 @@ mod tests {
             opened.extend(window.map(|_| half_second));
         }
         assert_eq!(opened, [0, 10]);
+    }
+
+    #[test]
+    fn a_load_that_begins_in_the_interval_of_a_window_is_another_one() {
+        let mut windows = SamplingWindows::default();
+        windows.learn(5_000_000, 12, FREE);
+        let mut opened = Vec::new();
+        for half_second in 0..20 {
+            let cost_ratio = if half_second == 0 { 0.02 } else { 0.05 };
+            let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
+            opened.extend(window.map(|_| half_second));
+            if half_second == 0 {
+                windows.end_early();
+            }
+        }
+        assert_eq!(opened, [0, 2, 10]);
     }
 
     #[test]
