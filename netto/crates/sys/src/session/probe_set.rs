@@ -38,13 +38,9 @@ impl ProbeSet {
             [Role::End, Role::Begin]
         };
         for role in [first, then] {
-            let mut members = self.of(groups, role);
-            members.try_for_each(|member| {
-                if for_a_window && member.is_of_interrupts {
-                    return Ok(());
-                }
-                member.attach()
-            })?;
+            let members = self.of(groups, role);
+            let mut members = members.filter(|member| !(for_a_window && member.is_of_interrupts));
+            members.try_for_each(Member::attach)?;
         }
         Ok(())
     }
