@@ -8,7 +8,7 @@ fn main() -> anyhow::Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
     let out_dir = out_dir.context("cargo sets OUT_DIR")?;
     netto_bpf_build::base::generate(&out_dir)?;
-    let objects = ["netto", "preemption", "socket", "tick"];
+    let objects = ["names", "netto", "preemption", "socket", "tick"];
     netto_bpf_build::compile("src/bpf", &objects, &out_dir)?;
     // The parser of packets again, for this process.
     cc::Build::new()

@@ -45,6 +45,8 @@ pub const HOOKS: &[&str] = &[
     "fexit/tcp_queue_rcv",
     "fentry/__udp_enqueue_schedule_skb",
     "fexit/__udp_enqueue_schedule_skb",
+    // Called by netto itself.
+    "syscall",
     // Tasks: tracepoints run with preemption off, and functions with locks of sockets and of
     // control groups held.
     "tp_btf/sock_send_length",

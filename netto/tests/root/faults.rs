@@ -22,6 +22,7 @@ use crate::follow::Followed;
 use crate::groups::{self, Group};
 use crate::lab::Network;
 use crate::log_disk::{is_consecutive, read, read_so_far};
+use crate::traffic;
 use crate::trial::{NotOnThisKernel, tests};
 use crate::{bpf, flow_daemon, guest, http, lab};
 
@@ -271,7 +272,14 @@ fn hidden() -> Result<()> {
         })
     };
     ensure!(is_measured("rx_softirq"), "what was known stays known");
-    Ok(())
+    // The kernel names functions one by one, whatever its list says.
+    let network = Network::direct()?;
+    let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    child::eventually(|| {
+        let stacks = http::get_ok(daemon.at, "/api/v1/flamegraph")?.body;
+        ensure!(stacks.contains("udp_sendmsg"), "no names: {stacks}");
+        Ok(())
+    })
 }
 
 /// By the guest's shell, which has these programs within.

@@ -10,8 +10,8 @@ use std::time::Duration;
 const ANALYZER_PART: f64 = 0.15;
 /// The weight of the last interval in the mean.
 const WEIGHT: f64 = 0.25;
-/// Time after the start that is left out, nanoseconds: symbols are read in it.
-const START_NS: u64 = 10_000_000_000;
+/// Time after the start that is left out, nanoseconds: the kernel's symbols are read anew in it.
+const START_NS: u64 = 3_000_000_000;
 
 /// What the analyzer's thread takes in an interval, in the mean of the last ones.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ mod tests {
             analyzer.learn(PERIOD_NS, spent_ns);
             analyzer.fewest_periods(0.01)
         };
-        assert!((0..20).all(|_| learn(100_000_000) == 1));
+        assert!((0..6).all(|_| learn(100_000_000) == 1));
         assert_eq!(learn(0), 1);
         let periods = [15_000_000, 0, 0, 0, 0, 0].map(&mut learn);
         assert_eq!(periods, [5, 4, 3, 3, 2, 2]);

@@ -50,6 +50,28 @@ pub struct Symbol<'a> {
     pub is_bpf: bool,
 }
 
+impl<'a> Symbol<'a> {
+    /// Of a name and its module in brackets, as the list of symbols has them.
+    fn new(name: &'a str, module: Option<&str>) -> Self {
+        let is_bpf = module == Some("[bpf]")
+            || name.starts_with("bpf_dispatcher_")
+            || name.starts_with("bpf_trampoline_");
+        Symbol {
+            name: normalise(name),
+            is_bpf,
+        }
+    }
+
+    /// As users see it: `[bpf] name` for a BPF program.
+    fn shown(&self) -> String {
+        if !self.is_bpf {
+            return self.name.to_owned();
+        }
+        let named = format!("[bpf] {}", program_name(self.name));
+        named.trim_end().to_owned()
+    }
+}
+
 /// Addresses `[start, end)` of a selected symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range<T> {
@@ -167,15 +189,20 @@ pub fn name(
 ) -> Result<(), SymbolError> {
     each_function(text, |address, symbol| {
         if let Some(name @ None) = names.get_mut(&address) {
-            *name = Some(if symbol.is_bpf {
-                format!("[bpf] {}", program_name(symbol.name))
-                    .trim_end()
-                    .to_owned()
-            } else {
-                symbol.name.to_owned()
-            });
+            *name = Some(symbol.shown());
         }
     })
+}
+
+/// The name that [`name`] gives a function, from what the kernel prints for its address by `%ps`:
+/// `ip_rcv`, `nf_hook_slow [nf]`, or a number where there is no function.
+pub fn printed(text: &str) -> Option<String> {
+    let (name, module) = match text.split_once(' ') {
+        Some((name, module)) => (name, Some(module)),
+        None => (text, None),
+    };
+    let is_none = name.is_empty() || name.starts_with("0x");
+    (!is_none).then(|| Symbol::new(name, module).shown())
 }
 
 /// `bpf_prog_6deef7357e7b4530_count` without prefix and hash.
@@ -240,11 +267,7 @@ fn read_line(
     if !matches!(kind, b't' | b'T' | b'w' | b'W') || name.starts_with("__pfx_") {
         return Ok(());
     }
-    let is_bpf = module == Some("[bpf]")
-        || name.starts_with("bpf_dispatcher_")
-        || name.starts_with("bpf_trampoline_");
-    let name = normalise(name);
-    each(address, Symbol { name, is_bpf });
+    each(address, Symbol::new(name, module));
     Ok(())
 }
 
@@ -271,6 +294,19 @@ mod tests {
         assert_eq!(found(0x1800), Some("[bpf] count_it"));
         assert_eq!(found(0x1900), Some("[bpf]"));
         assert_eq!(found(0x7000), None, "gone");
+        for (text, shown) in [
+            ("ip_rcv.part.0", Some("ip_rcv")),
+            ("nf_hook_slow [nf]", Some("nf_hook_slow")),
+            (
+                "bpf_prog_6deef7357e7b4530_count_it [bpf]",
+                Some("[bpf] count_it"),
+            ),
+            ("bpf_prog_6deef7357e7b4530 [bpf]", Some("[bpf]")),
+            ("0xffffffffc0001000", None),
+            ("", None),
+        ] {
+            assert_eq!(printed(text).as_deref(), shown, "printed: {text}");
+        }
         let ranges = parse(text.as_bytes(), |_| Some(())).unwrap();
         assert_eq!(ranges.start_of(0x17ff), Some(0x1000));
         assert_eq!(ranges.start_of(0xfff), None);

@@ -24,6 +24,7 @@ use netto_analysis::profile::IntervalProfile;
 use netto_analysis::rates::Rates;
 use netto_analysis::sampler::{Choice, RequestedSampler};
 use netto_analysis::tagged::{FlowEnds, TaggedSample, Tags};
+use netto_sys::function_names::FunctionNames;
 use netto_sys::preflight;
 use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Readers, Session};
@@ -106,6 +107,8 @@ pub struct Platform {
     pub programs: Option<Programs>,
     /// Of the interval, the samples in them whose owner is known, where owners are.
     pub program_causes: Option<Vec<ProgramCause>>,
+    /// Names the kernel's functions.
+    pub function_names: Arc<FunctionNames>,
     /// The stacks, for readers of the flame graph between two drains.
     pub stacks: Arc<SampledStacks>,
     /// The samples of the interval, while profiles are recorded.
@@ -269,6 +272,7 @@ impl Platform {
             )
         };
         let overhead = Overhead::new(planner, &plan, may_detach, &roots, &readers);
+        let function_names = Arc::new(FunctionNames::start(roots.clone())?);
         let mut platform = Platform {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
@@ -281,9 +285,10 @@ impl Platform {
             programs: None,
             program_causes: None,
             stacks: Arc::new(SampledStacks::new(
-                roots.clone(),
+                Arc::clone(&function_names),
                 knowledge.why_no_stacks(classifier.is_some()),
-            )?),
+            )),
+            function_names,
             profile: None,
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,

@@ -1,23 +1,21 @@
 //! Shares the sampled stacks between the measurement and readers of a flame graph.
 //!
 //! The measurement publishes its counts after each drain and takes them back before the next; a
-//! reader copies the pointers, has the kernel's symbols read, symbolizes and folds on its own
-//! thread, which may not open files (`netto_sys::privileges`). Neither blocks the other longer than it takes to copy two pointers, except a reader
+//! reader copies the pointers, has the functions named, symbolizes and folds on its own thread.
+//! Neither blocks the other longer than it takes to copy two pointers, except a reader
 //! during a drain. A profile is recorded from one interval to the next instead (`open_profiles.rs`).
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use rustc_hash::FxHashMap;
 
 use metrics_common::{COMPONENTS, Folded};
 use netto_analysis::flame::{Counted, shown};
 use netto_analysis::profile::{IntervalProfile, ProfileRecorder};
-use netto_analysis::symbols;
 use netto_pipeline::profile::{Labels, OpenProfile, Profile, ProfileSample, Texts};
 use netto_pipeline::trace_analyzer::StackSource;
-use netto_sys::system::Roots;
+use netto_sys::function_names::{FunctionNames, NamesByStart};
 
 use crate::open_profiles::OpenProfiles;
 
@@ -31,48 +29,17 @@ struct Put {
     symbols_version: u64,
 }
 
-/// Names of functions by start address; `None` of one that has none.
-type ByStart = FxHashMap<u64, Option<String>>;
-
-/// A thread that reads names of functions. It keeps what opening `/proc/kallsyms` needs.
-#[derive(Debug)]
-struct SymbolReader(mpsc::Sender<(ByStart, mpsc::Sender<anyhow::Result<ByStart>>)>);
-
-impl SymbolReader {
-    fn start(roots: Roots) -> anyhow::Result<Self> {
-        let (asks, asked) = mpsc::channel::<(ByStart, mpsc::Sender<_>)>();
-        let serve = move || {
-            for (mut names, answer) in asked {
-                let file = roots.kallsyms();
-                let read = file.and_then(|file| Ok(symbols::name(file, &mut names)?));
-                // Who asked may have gone.
-                let _ = answer.send(read.map(|()| names));
-            }
-        };
-        let thread = std::thread::Builder::new().name("symbols".to_owned());
-        thread.spawn(serve).context("cannot start a thread")?;
-        Ok(SymbolReader(asks))
-    }
-
-    fn read(&self, names: ByStart) -> anyhow::Result<ByStart> {
-        let (answer, answered) = mpsc::channel();
-        let asked = self.0.send((names, answer)).ok();
-        let names = asked.and_then(|()| answered.recv().ok());
-        names.context("the thread that reads symbols has ended")?
-    }
-}
-
 /// Function names already read.
 #[derive(Debug, Default)]
 struct Names {
-    by_start: ByStart,
+    by_start: NamesByStart,
     symbols_version: u64,
 }
 
 /// The published stacks; see the head of this file.
 #[derive(Debug)]
 pub struct SampledStacks {
-    symbols: SymbolReader,
+    functions: Arc<FunctionNames>,
     unavailable: Option<String>,
     put: Mutex<Option<Put>>,
     is_put: Condvar,
@@ -84,7 +51,7 @@ impl Names {
     /// Drops what belongs to other symbols, and reads the names of these functions that are new.
     fn read(
         &mut self,
-        symbols: &SymbolReader,
+        functions: &FunctionNames,
         symbols_version: u64,
         starts: impl Iterator<Item = u64>,
     ) -> anyhow::Result<()> {
@@ -92,7 +59,7 @@ impl Names {
             self.by_start.clear();
             self.symbols_version = symbols_version;
         }
-        let mut now = ByStart::default();
+        let mut now = NamesByStart::default();
         let mut is_new = false;
         for start in starts {
             if now.contains_key(&start) {
@@ -104,8 +71,10 @@ impl Names {
         }
         if is_new {
             // Names that are on no stack any more would be kept forever.
-            self.by_start = ByStart::default();
-            self.by_start = symbols.read(now)?;
+            self.by_start = NamesByStart::default();
+            let answered = functions.look_up(now).recv();
+            (self.by_start, _) =
+                answered.context("the thread that names functions has ended")??;
         }
         Ok(())
     }
@@ -118,18 +87,15 @@ impl Names {
 
 impl SampledStacks {
     /// Nothing published; `unavailable` is the reason if there never will be anything.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub fn new(roots: Roots, unavailable: Option<String>) -> anyhow::Result<Self> {
-        Ok(SampledStacks {
-            symbols: SymbolReader::start(roots)?,
+    pub fn new(functions: Arc<FunctionNames>, unavailable: Option<String>) -> Self {
+        SampledStacks {
+            functions,
             unavailable,
             put: Mutex::default(),
             is_put: Condvar::new(),
             names: Mutex::default(),
             profiles: OpenProfiles::default(),
-        })
+        }
     }
 
     /// Whether samples are to be kept for profiles.
@@ -186,7 +152,7 @@ impl StackSource for SampledStacks {
             counted,
             symbols_version,
         } = self.pick_up()?;
-        names.read(&self.symbols, symbols_version, counted.functions())?;
+        names.read(&self.functions, symbols_version, counted.functions())?;
         Ok(counted.folded(|start| names.by_start.get(&start)?.as_deref()))
     }
 
@@ -232,7 +198,7 @@ impl SampledStacks {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let symbols_version = self.pick_up()?.symbols_version;
         let starts = recorder.rows().flat_map(|row| row.functions).copied();
-        names.read(&self.symbols, symbols_version, starts)?;
+        names.read(&self.functions, symbols_version, starts)?;
         let mut functions = Texts::default();
         let mut samples = Vec::new();
         for row in recorder.rows() {

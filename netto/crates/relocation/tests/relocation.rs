@@ -50,6 +50,8 @@ const LACKS: &[Lack] = &[
     until("6.1", "owners: helper 158"),
     until("6.1", "tick: helper 158"),
     until("6.1", "health: helper 158"),
+    // The list of symbols names functions there.
+    until("6.1", "names: helper 165"),
     // Programs do without these: they read no reason of a drop, find the disk by the request, and take 0
     // for no error in either type.
     until(

@@ -12,6 +12,7 @@ pub mod cpu_time;
 pub mod descriptors;
 pub mod ending;
 pub mod files;
+pub mod function_names;
 pub mod held_link;
 pub mod interface_links;
 pub mod interrupts;
@@ -68,6 +69,7 @@ macro_rules! skeleton {
     };
 }
 
+skeleton!(names_skel, "/names.skel.rs");
 skeleton!(netto_skel, "/netto.skel.rs");
 skeleton!(preemption_skel, "/preemption.skel.rs");
 skeleton!(socket_skel, "/socket.skel.rs");

@@ -1,27 +1,24 @@
 //! The probe at dropped packets (`drops.bpf.c`), its counts, and the names of the functions it met.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anyhow::Context;
 use libbpf_rs::skel::OpenSkel;
-use rustc_hash::FxHashMap;
 
 use super::analysis::{Counts, Reasons};
 use crate::abi;
 use crate::drops_skel::{DropsSkel, DropsSkelBuilder};
-use netto_analysis::symbols;
 use netto_sys::btf;
+use netto_sys::function_names::{Answer, FunctionNames, NamesByStart};
 use netto_sys::mapped::MappedArray;
 use netto_sys::session;
 use netto_sys::skeleton;
-use netto_sys::system::{self, Roots};
 
-/// Pause before the symbol list is read again, as a multiple of the reading time,
-const PAUSE: u64 = 20;
-/// except for the first readings: most places are met soon after the start.
-const READINGS_AT_FIRST: u64 = 4;
+/// Pause before names are looked up again, as a multiple of the CPU time that it took, and the shortest.
+const PAUSE: u64 = 100;
 const SHORTEST_PAUSE_NS: u64 = 1_000_000_000;
 
 /// The reasons that the running kernel knows.
@@ -114,28 +111,23 @@ impl Probe {
     }
 }
 
-/// Names by where functions start; `None` for one that has none.
-type Names = FxHashMap<u64, Option<String>>;
-
-/// Looks up functions' names on a thread of its own: the symbol list is long.
+/// Finds functions' names without waiting for them.
 #[derive(Debug)]
 pub struct NameReader {
-    roots: Roots,
-    known: Names,
-    running: Option<Receiver<(Names, u64)>>,
-    /// How often the list was read, and when it may be read again.
-    readings: u64,
+    functions: Arc<FunctionNames>,
+    known: NamesByStart,
+    running: Option<Receiver<Answer>>,
+    /// When names may be looked up again.
     from_ns: u64,
 }
 
 impl NameReader {
     /// Nothing was looked up yet.
-    pub fn new(roots: Roots) -> Self {
+    pub fn new(functions: Arc<FunctionNames>) -> Self {
         NameReader {
-            roots,
-            known: Names::default(),
+            functions,
+            known: NamesByStart::default(),
             running: None,
-            readings: 0,
             from_ns: 0,
         }
     }
@@ -150,43 +142,25 @@ impl NameReader {
     /// Takes names that were found, and has those of these starts looked up.
     pub fn look_up(&mut self, starts: impl Iterator<Item = u64>, now_ns: u64) {
         if let Some(running) = &self.running {
-            match running.try_recv() {
-                Ok((names, took_ns)) => {
+            let pause_ns = match running.try_recv() {
+                Ok(Ok((names, took_ns))) => {
                     self.known.extend(names);
-                    self.readings += 1;
-                    let pause_ns = if self.readings < READINGS_AT_FIRST {
-                        0
-                    } else {
-                        PAUSE * took_ns
-                    };
-                    self.from_ns = now_ns + SHORTEST_PAUSE_NS.max(pause_ns);
+                    PAUSE * took_ns
+                }
+                Ok(Err(error)) => {
+                    tracing::debug!("functions that drop packets have no names: {error:#}");
+                    SHORTEST_PAUSE_NS
                 }
                 Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => self.from_ns = now_ns + SHORTEST_PAUSE_NS,
-            }
+                Err(TryRecvError::Disconnected) => SHORTEST_PAUSE_NS,
+            };
+            self.from_ns = now_ns + SHORTEST_PAUSE_NS.max(pause_ns);
             self.running = None;
         }
         let is_new = |start: &u64| !self.known.contains_key(start);
-        let mut wanted: Names = starts.filter(is_new).map(|start| (start, None)).collect();
-        if wanted.is_empty() || now_ns < self.from_ns {
-            return;
-        }
-        let (done, running) = channel();
-        let roots = self.roots.clone();
-        let reader = std::thread::Builder::new().name("names".to_owned());
-        let started = reader.spawn(move || {
-            let read = roots
-                .kallsyms()
-                .and_then(|list| Ok(symbols::name(list, &mut wanted)?));
-            if let Err(error) = read {
-                tracing::debug!("functions that drop packets have no names: {error:#}");
-            }
-            // If the receiver is gone, the daemon ends.
-            let _ = done.send((wanted, system::thread_cpu_ns()));
-        });
-        match started {
-            Ok(_) => self.running = Some(running),
-            Err(_) => self.from_ns = now_ns + SHORTEST_PAUSE_NS,
+        let wanted: NamesByStart = starts.filter(is_new).map(|start| (start, None)).collect();
+        if !wanted.is_empty() && now_ns >= self.from_ns {
+            self.running = Some(self.functions.look_up(wanted));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Packets that the kernel drops, by reason and function. They are estimated where counting all would
 //! cost too much.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use metrics_common::{DropPlace, Drops, Sections};
@@ -75,7 +76,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
     Ok(Box::new(DropCounter {
         probe,
         reasons,
-        names: NameReader::new(platform.roots.clone()),
+        names: NameReader::new(Arc::clone(&platform.function_names)),
         growth: Growth::default(),
         aging: Aging::default(),
         places: Vec::new(),

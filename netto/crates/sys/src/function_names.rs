@@ -1,0 +1,94 @@
+//! Names of the kernel's functions by where they start. The BPF side is `bpf/names.bpf.c`.
+//!
+//! The kernel tells them one by one from Linux 5.14 on. Before, the list of all symbols is read, which takes some
+//! 50 ms of a CPU whatever is asked. Both happen on a thread of this module: those that ask may not open files
+//! (`privileges.rs`), and none of them waits unless it wants to.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use anyhow::Context;
+use libbpf_rs::ProgramInput;
+use libbpf_rs::skel::OpenSkel;
+use rustc_hash::FxHashMap;
+
+use super::names_skel::{NamesSkel, NamesSkelBuilder};
+use super::skeleton;
+use super::system::{Roots, thread_cpu_ns};
+use netto_analysis::symbols;
+
+/// Names by where functions start; `None` of one that has none, or is to be looked up.
+pub type NamesByStart = FxHashMap<u64, Option<String>>;
+
+/// The names, and the CPU time that finding them took, nanoseconds.
+pub type Answer = anyhow::Result<(NamesByStart, u64)>;
+
+/// The words of the program's context: the address, and the longest name.
+const WORDS: usize = 17;
+
+/// Finds names; see the head of this file.
+#[derive(Debug)]
+pub struct FunctionNames(Sender<(NamesByStart, Sender<Answer>)>);
+
+impl FunctionNames {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(roots: Roots) -> anyhow::Result<Self> {
+        let kernel = load();
+        if let Err(error) = &kernel {
+            tracing::debug!("names of functions come from the list of symbols: {error:#}");
+        }
+        let (questions, asked) = channel::<(NamesByStart, Sender<Answer>)>();
+        let serve = move || {
+            for (mut names, answer) in asked {
+                let before_ns = thread_cpu_ns();
+                let found = match &kernel {
+                    Ok(kernel) => ask(kernel, &mut names),
+                    Err(_) => read(&roots, &mut names),
+                };
+                let took_ns = thread_cpu_ns() - before_ns;
+                // Who asked may have gone.
+                let _ = answer.send(found.map(|()| (names, took_ns)));
+            }
+        };
+        let thread = thread::Builder::new().name("symbols".to_owned());
+        thread.spawn(serve).context("cannot start a thread")?;
+        Ok(FunctionNames(questions))
+    }
+
+    /// Has the names that are missing looked up. The receiver is disconnected without an answer if the thread has ended.
+    pub fn look_up(&self, names: NamesByStart) -> Receiver<Answer> {
+        let (answer, answered) = channel();
+        // Without the thread, the answer's sender is dropped here.
+        let _ = self.0.send((names, answer));
+        answered
+    }
+}
+
+fn load() -> anyhow::Result<NamesSkel<'static>> {
+    let open = skeleton::open::<NamesSkelBuilder>()?;
+    open.load()
+        .context("the kernel refuses the program that names functions")
+}
+
+fn ask(kernel: &NamesSkel<'_>, names: &mut NamesByStart) -> anyhow::Result<()> {
+    for (start, name) in names.iter_mut().filter(|(_, name)| name.is_none()) {
+        let mut context = [0; 8 * WORDS];
+        context[..8].copy_from_slice(&start.to_ne_bytes());
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            ..ProgramInput::default()
+        };
+        let run = kernel.progs.netto_name.test_run(input);
+        run.context("the kernel does not run the program that names functions")?;
+        let printed = context[8..].split(|byte| *byte == 0).next();
+        *name = symbols::printed(&String::from_utf8_lossy(printed.unwrap_or_default()));
+    }
+    Ok(())
+}
+
+fn read(roots: &Roots, names: &mut NamesByStart) -> anyhow::Result<()> {
+    Ok(symbols::name(roots.kallsyms()?, names)?)
+}
