@@ -3,6 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use metrics_common::text::count;
+
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(200);
 
@@ -72,7 +74,8 @@ fn line(state: State, rate: f64, elapsed: Duration) -> String {
             let left = elapsed.as_secs_f64() * (1.0 - share).max(0.0) / share;
             format!(", {:.0} %, {left:.0} s left", share.min(1.0) * 100.0)
         });
-    format!("{} packets, {rate:.0}/s{late}{left}", state.packets)
+    let [packets, rate] = [state.packets, rate.round() as u64].map(count);
+    format!("{packets} packets, {rate}/s{late}{left}")
 }
 
 #[cfg(test)]
@@ -96,6 +99,15 @@ mod tests {
         assert_eq!(
             line(state, 9.6, Duration::from_secs(5)),
             "500 packets, 10/s"
+        );
+        let state = State {
+            packets: 2_500_000,
+            ..state
+        };
+        let text = line(state, 139_876.4, Duration::from_secs(18));
+        assert_eq!(
+            text.replace('\u{202f}', "'"),
+            "2'500'000 packets, 139'876/s"
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use metrics_common::text::count;
 use serde::Serialize;
 
 use crate::lateness::Lateness;
@@ -83,25 +84,26 @@ fn us(ns: u64) -> f64 {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, value: String| writeln!(f, "{name:<14} {value}");
-        line("records", self.records.to_string())?;
-        for (name, count) in [
+        line("records", count(self.records))?;
+        for (name, records) in [
             ("not understood", self.not_understood),
             ("refused", self.refused),
             ("not listed", self.not_listed_packets),
             ("moved", self.moved),
         ] {
-            if count > 0 {
-                line(name, count.to_string())?;
+            if records > 0 {
+                line(name, count(records))?;
             }
         }
         line(
             "flows at once",
-            format!("{} at most", self.most_flows_at_once),
+            format!("{} at most", count(self.most_flows_at_once as u64)),
         )?;
-        line("packets", self.packets.to_string())?;
-        let frames = format!("{} ({} with Ethernet)", self.bytes, self.frame_bytes);
+        line("packets", count(self.packets))?;
+        let [bytes, frame_bytes] = [self.bytes, self.frame_bytes].map(count);
+        let frames = format!("{bytes} ({frame_bytes} with Ethernet)");
         line("bytes", frames)?;
-        let rate = self.packets_per_second();
+        let rate = count(self.packets_per_second().round() as u64);
         let bits = self.frame_bytes as f64 * 8.0 / self.seconds.max(1e-9) / 1e6;
         let by = self
             .sent_by
@@ -109,7 +111,7 @@ impl fmt::Display for Summary {
         let seconds = self.seconds;
         line(
             "time",
-            format!("{seconds:.3} s, {rate:.0} packets/s, {bits:.1} Mbit/s{by}"),
+            format!("{seconds:.3} s, {rate} packets/s, {bits:.1} Mbit/s{by}"),
         )?;
         if let Some(lateness) = &self.lateness {
             let LatenessSummary {
@@ -119,7 +121,8 @@ impl fmt::Display for Summary {
                 max_ns,
             } = *lateness;
             let text = format!(
-                "{late_packets} packets by more than {:.0} µs; half up to {:.1} µs, 99 % up to {:.1} µs, all up to {:.1} µs",
+                "{} packets by more than {:.0} µs; half up to {:.1} µs, 99 % up to {:.1} µs, all up to {:.1} µs",
+                count(late_packets),
                 us(LATE_NS),
                 us(p50_ns),
                 us(p99_ns),
