@@ -10,7 +10,7 @@ use std::time::Duration;
 const ANALYZER_PART: f64 = 0.15;
 /// The weight of the last interval in the mean.
 const WEIGHT: f64 = 0.25;
-/// Time after the start that is left out, nanoseconds: the kernel's symbols are read anew in it.
+/// Time after the start that is left out, nanoseconds: the analyzer takes over new symbols in it, once.
 const START_NS: u64 = 3_000_000_000;
 
 /// What the analyzer's thread takes in an interval, in the mean of the last ones.

@@ -441,48 +441,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn another_load_has_a_short_window_soon() {
+    /// Half seconds in which windows open, and their lengths in milliseconds, where a load is dearer from one on, and
+    /// the first interval may end early.
+    fn opened(dearer_from: u64, ends_early: bool) -> Vec<(u64, u64)> {
         let mut windows = SamplingWindows::default();
         windows.learn(5_000_000, 12, FREE);
         let mut opened = Vec::new();
         for half_second in 0..20 {
-            let cost_ratio = if half_second < 3 { 0.02 } else { 0.05 };
+            let cost_ratio = if half_second < dearer_from {
+                0.02
+            } else {
+                0.05
+            };
             let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
             opened.extend(window.map(|window| (half_second, window.length_ns / MS)));
+            if half_second == 0 && ends_early {
+                windows.end_early();
+            }
         }
+        opened
+    }
+
+    fn half_seconds(opened: Vec<(u64, u64)>) -> Vec<u64> {
+        opened
+            .into_iter()
+            .map(|(half_second, _)| half_second)
+            .collect()
+    }
+
+    #[test]
+    fn another_load_has_a_short_window_soon() {
         // The next long one comes when the first is paid off.
-        assert_eq!(opened, [(0, 375), (3, 5), (10, 200)]);
+        assert_eq!(opened(3, false), [(0, 375), (3, 5), (10, 200)]);
     }
 
     #[test]
     fn what_a_window_finds_is_no_other_load_than_its_own() {
-        let mut windows = SamplingWindows::default();
-        windows.learn(5_000_000, 12, FREE);
-        let mut opened = Vec::new();
-        for half_second in 0..20 {
-            // The first is chosen by a guess.
-            let cost_ratio = if half_second == 0 { 0.02 } else { 0.05 };
-            let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
-            opened.extend(window.map(|_| half_second));
-        }
-        assert_eq!(opened, [0, 10]);
+        // The first is chosen by a guess.
+        assert_eq!(half_seconds(opened(1, false)), [0, 10]);
     }
 
     #[test]
     fn a_load_that_begins_in_the_interval_of_a_window_is_another_one() {
-        let mut windows = SamplingWindows::default();
-        windows.learn(5_000_000, 12, FREE);
-        let mut opened = Vec::new();
-        for half_second in 0..20 {
-            let cost_ratio = if half_second == 0 { 0.02 } else { 0.05 };
-            let window = windows.next(half_second * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
-            opened.extend(window.map(|_| half_second));
-            if half_second == 0 {
-                windows.end_early();
-            }
-        }
-        assert_eq!(opened, [0, 2, 10]);
+        assert_eq!(half_seconds(opened(1, true)), [0, 2, 10]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Names of the kernel's functions by where they start. The BPF side is `bpf/names.bpf.c`.
 //!
-//! The kernel tells them one by one from Linux 5.14 on. Before, the list of all symbols is read, which takes some
-//! 50 ms of a CPU whatever is asked. Both happen on a thread of this module: those that ask may not open files
+//! The kernel tells them one by one from Linux 5.14 on. Before, and where it refuses that, the list of all symbols is
+//! read, which takes some 50 ms of a CPU whatever is asked. Both happen on a thread of this module: those that ask may not open files
 //! (`privileges.rs`), and none of them waits unless it wants to.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::OpenSkel;
 use rustc_hash::FxHashMap;
@@ -36,18 +36,12 @@ impl FunctionNames {
     /// # Errors
     /// The system refuses a thread.
     pub fn start(roots: Roots) -> anyhow::Result<Self> {
-        let kernel = load();
-        if let Err(error) = &kernel {
-            tracing::debug!("names of functions come from the list of symbols: {error:#}");
-        }
+        let kernel = load().inspect_err(tell).ok();
         let (questions, asked) = channel::<(NamesByStart, Sender<Answer>)>();
         let serve = move || {
             for (mut names, answer) in asked {
                 let before_ns = thread_cpu_ns();
-                let found = match &kernel {
-                    Ok(kernel) => ask(kernel, &mut names),
-                    Err(_) => read(&roots, &mut names),
-                };
+                let found = find(kernel.as_ref(), &roots, &mut names);
                 let took_ns = thread_cpu_ns() - before_ns;
                 // Who asked may have gone.
                 let _ = answer.send(found.map(|()| (names, took_ns)));
@@ -73,6 +67,24 @@ fn load() -> anyhow::Result<NamesSkel<'static>> {
         .context("the kernel refuses the program that names functions")
 }
 
+fn tell(error: &anyhow::Error) {
+    tracing::debug!("names of functions come from the list of symbols: {error:#}");
+}
+
+fn find(
+    kernel: Option<&NamesSkel<'_>>,
+    roots: &Roots,
+    names: &mut NamesByStart,
+) -> anyhow::Result<()> {
+    if let Some(kernel) = kernel {
+        match ask(kernel, names) {
+            Ok(()) => return Ok(()),
+            Err(error) => tell(&error),
+        }
+    }
+    Ok(symbols::name(roots.kallsyms()?, names)?)
+}
+
 fn ask(kernel: &NamesSkel<'_>, names: &mut NamesByStart) -> anyhow::Result<()> {
     for (start, name) in names.iter_mut().filter(|(_, name)| name.is_none()) {
         let mut context = [0; 8 * WORDS];
@@ -82,13 +94,10 @@ fn ask(kernel: &NamesSkel<'_>, names: &mut NamesByStart) -> anyhow::Result<()> {
             ..ProgramInput::default()
         };
         let run = kernel.progs.netto_name.test_run(input);
-        run.context("the kernel does not run the program that names functions")?;
+        let run = run.context("the kernel does not run the program that names functions")?;
+        ensure!(run.return_value == 0, "the kernel prints no name now");
         let printed = context[8..].split(|byte| *byte == 0).next();
         *name = symbols::printed(&String::from_utf8_lossy(printed.unwrap_or_default()));
     }
     Ok(())
-}
-
-fn read(roots: &Roots, names: &mut NamesByStart) -> anyhow::Result<()> {
-    Ok(symbols::name(roots.kallsyms()?, names)?)
 }
