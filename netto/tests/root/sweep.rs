@@ -103,7 +103,12 @@ impl SweepSetup {
         let to = std::net::SocketAddr::new(self.network.nobody_v4, 9).to_string();
         let (rate, cpu) = (per_second.to_string(), self.cpu.to_string());
         let _sender = traffic::agent(&self.network.left, &["udp-paced", &to, &rate, &cpu])?;
-        self.watch(pace, left)
+        let truth = self.watch(pace, left)?;
+        ensure!(
+            truth.burnt.packets > 0,
+            "no packet came to the program that burns time"
+        );
+        Ok(truth)
     }
 
     /// Measures without sending.

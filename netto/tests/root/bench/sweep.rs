@@ -45,8 +45,8 @@ struct Walk {
 
 /// Measures, and prints a table.
 pub fn measure(options: &Options) -> Result<()> {
-    let setup = SweepSetup::new(BURN_NS)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
+    let mut cpu = 0;
     for pair in 0..options.rounds {
         for turn in 0..2 {
             let has_netto = pair % 2 != turn;
@@ -55,11 +55,14 @@ pub fn measure(options: &Options) -> Result<()> {
                 2 * pair + turn + 1,
                 2 * options.rounds
             );
+            // The program that burns time ends itself after some minutes.
+            let setup = SweepSetup::new(BURN_NS)?;
+            cpu = setup.cpu;
             let walk = walk(&setup, options, has_netto)?;
             if has_netto { &mut with } else { &mut without }.push(walk);
         }
     }
-    report(&setup, &without, &with)
+    report(cpu, &without, &with)
 }
 
 fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> {
@@ -146,7 +149,7 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
+fn report(sending_cpu: usize, without: &[Walk], with: &[Walk]) -> Result<()> {
     let cpus = without.first().context("nothing was measured")?.idle.len();
     let idle: Vec<f64> = (0..cpus)
         .map(|cpu| {
@@ -177,15 +180,15 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
                 pairs
                     .map(|(without, with)| {
                         let (a, b) = (&without.steps[index], &with.steps[index]);
-                        100.0 * cost(cpu, cpu == setup.cpu, idle[cpu], a, b)
+                        100.0 * cost(cpu, cpu == sending_cpu, idle[cpu], a, b)
                     })
                     .collect()
             })
             .collect();
-        let cost = mean(&costs[setup.cpu]);
+        let cost = mean(&costs[sending_cpu]);
         costs_of_steps.push(cost);
         let others = (0..cpus)
-            .filter(|cpu| *cpu != setup.cpu)
+            .filter(|cpu| *cpu != sending_cpu)
             .map(|cpu| mean(&costs[cpu]));
         let other = others.reduce(f64::max);
         dearest = dearest.max(cost).max(other.unwrap_or(cost));
@@ -203,7 +206,7 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
         let percent = |of: fn(&ReportedStep) -> &Option<Vec<f64>>| {
             let shares = reported
                 .iter()
-                .map(|seen| of(seen).as_ref()?.get(setup.cpu).copied());
+                .map(|seen| of(seen).as_ref()?.get(sending_cpu).copied());
             let shares: Option<Vec<f64>> = shares.collect();
             shares.map_or("–".to_owned(), |shares| {
                 format!("{:.2} %", 100.0 * mean(&shares))
@@ -215,7 +218,7 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
                 0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
                 rate => rate.to_string(),
             },
-            range(&costs[setup.cpu]),
+            range(&costs[sending_cpu]),
             other.map_or("–".to_owned(), |other| format!("{other:.2} %")),
             percent(|seen| &seen.claimed),
             percent(|seen| &seen.of_process),
@@ -240,12 +243,12 @@ fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
     println!("bench: {slug} has changed its method most often");
     figure("sweep_switches", &[*count as f64]);
     if let [first, second, ..] = without {
-        let idle = (first.idle[setup.cpu] + second.idle[setup.cpu]) / 2.0;
+        let idle = (first.idle[sending_cpu] + second.idle[sending_cpu]) / 2.0;
         let noise = first
             .steps
             .iter()
             .zip(&second.steps)
-            .map(|(a, b)| (100.0 * cost(setup.cpu, true, idle, a, b)).abs());
+            .map(|(a, b)| (100.0 * cost(sending_cpu, true, idle, a, b)).abs());
         figure("sweep_noise_points", &[noise.fold(0.0, f64::max)]);
     }
     Ok(())
