@@ -2,6 +2,8 @@
 //! nothing of the interrupt, and the split that they give holds a known cost in its interval.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +15,7 @@ use crate::child::{self, Owned, eventually};
 use crate::daemon::Shared;
 use crate::flows::OTHER_CPU;
 use crate::follow::Followed;
+use crate::kernels::{Statistics, programs};
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::programs::by_kernel;
@@ -22,6 +25,7 @@ use crate::trial::{NotOnThisKernel, tests};
 tests! {
     ticks::both_clocks_take_samples ["ip"];
     ticks::no_more_samples_are_taken_than_were_asked_for ["ip"];
+    ticks::many_timers_of_others_detach_its_program;
     ticks::a_tc_program_has_the_share_that_the_kernel_says_it_ran ["ip"];
     ticks::they_split_the_rx_softirq_as_perfs_clock_does ["ip"];
     ticks::beside_perfs_clocks_too_sampled_softirqs_and_a_tc_program_are_within_their_intervals ["ip", "perf"]
@@ -45,6 +49,8 @@ const BUDGET: &str = "0.3";
 /// Cost of calling a program, relative to one that runs for microseconds.
 const CALL: f64 = 0.1;
 
+/// Threads that sleep shortly.
+const SLEEPERS: usize = 4;
 /// A rate that is lower than that of the ticks of any kernel.
 const SELDOM_HZ: f64 = 40.0;
 
@@ -112,6 +118,35 @@ fn both_clocks_take_samples() -> Result<()> {
     println!("\n{taken} stacks, of {most:.0} at most");
     ensure!(taken as f64 <= 1.1 * most, "{taken} stacks of {most}");
     Ok(())
+}
+
+/// Each of the kernel's timers calls the program. A thread that sleeps shortly has some thousand a second.
+fn many_timers_of_others_detach_its_program() -> Result<()> {
+    let _statistics = Statistics::enable()?;
+    let ticks = by_ticks_and(&["--max-overhead", "0.2"])?;
+    let runs_of_a_second = || -> Result<u64> {
+        let runs = || Ok::<_, anyhow::Error>(programs(ticks.pid())?["netto_tick"].runs);
+        let before = runs()?;
+        std::thread::sleep(SETTLE);
+        Ok(runs()? - before)
+    };
+    ensure!(runs_of_a_second()? > 0, "no timer has called it");
+    let is_over = AtomicBool::new(false);
+    let sleep = || {
+        while !is_over.load(Relaxed) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..SLEEPERS).for_each(|_| drop(scope.spawn(sleep)));
+        let detached = eventually(|| {
+            let runs = runs_of_a_second()?;
+            ensure!(runs == 0, "{runs} timers a second still call it");
+            Ok(())
+        });
+        is_over.store(true, Relaxed);
+        detached
+    })
 }
 
 fn no_more_samples_are_taken_than_were_asked_for() -> Result<()> {

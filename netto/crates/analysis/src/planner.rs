@@ -39,6 +39,8 @@ const PROJECTED_NS: u64 = 500_000_000;
 /// Time constant with which what a group cost at its dearest is forgotten, nanoseconds: a load that pauses for some
 /// seconds goes on in windows that are short enough for it.
 const RECENT_NS: f64 = 30e9;
+/// The most of the budget that the tick's sampler may take at timers that are not ticks.
+const TIMERS_PART: f64 = 0.2;
 /// Samples are fewer than needed where they are less than the first part of it, until they are the second part.
 const TOO_FEW: (f64, f64) = (0.7, 0.9);
 /// The least share of the host's CPU time that networking takes where that is judged.
@@ -113,6 +115,8 @@ pub struct CpuFindings {
     pub busy_ratio: Option<f64>,
     /// What the daemon took, as a share of its time.
     pub daemon_ratio: f64,
+    /// What the tick's sampler took at timers that are not ticks, the same.
+    pub timers_ratio: f64,
 }
 
 /// What is to be done until the next plan.
@@ -128,6 +132,8 @@ pub struct Orders {
     pub windows: Vec<WindowOrder>,
     /// Sampling rates of the CPUs, if stacks are sampled.
     pub rates: Vec<Rate>,
+    /// Whether the tick's sampler is to be attached.
+    pub has_ticks: bool,
     /// Whether samples have lately been noticeably fewer than the asked precision needs.
     pub are_samples_too_few: bool,
     /// By CPU, the RX softirqs after which a load may have begun, and those over which its rate is then measured;
@@ -153,6 +159,8 @@ pub struct Planner {
     precision: Precision,
     budget: Budget,
     rates: Rates,
+    /// Whether the tick's sampler is attached: each timer of the kernel calls it.
+    ticks: Alternation,
     /// Rates in the interval under way, by column.
     running: Vec<Rate>,
     trials: PriceTrials,
@@ -198,6 +206,7 @@ impl Planner {
             precision,
             budget: Budget::new(max_overhead_ratio, clock.planned, clock.choosable),
             rates,
+            ticks: Alternation::default(),
             running: Vec::new(),
             trials: PriceTrials::new(!seed),
             analyzer_cost,
@@ -386,6 +395,7 @@ impl Planner {
         }
         let attached = affordable.union(self.awake()).minus(findings.held_back);
         let timed = attached.intersection(findings.attached);
+        let has_ticks = self.attach_ticks(findings);
         let rates = self.choose_rates(findings, timed);
         let mut cpus = findings.cpus.iter();
         self.is_quiet = cpus.all(|cpu| self.is_looking(cpu.number as usize));
@@ -403,8 +413,26 @@ impl Planner {
             attached_again: affordable.minus(before),
             windows,
             rates,
+            has_ticks,
             are_samples_too_few: self.are_samples_too_few,
         }
+    }
+
+    /// Whether the tick's sampler is to be attached. Where timers are many it rests, longer each time, and
+    /// perf's clock takes all samples.
+    fn attach_ticks(&mut self, findings: &Findings<'_>) -> bool {
+        let ratios = findings.cpus.iter().map(|cpu| cpu.timers_ratio);
+        let dearest_ratio = ratios.fold(0.0, f64::max);
+        let may_cost_ratio = TIMERS_PART * self.max_overhead_ratio;
+        if dearest_ratio > may_cost_ratio {
+            self.ticks.fail(findings.now_ns);
+        } else {
+            self.ticks
+                .end_interval(dearest_ratio, may_cost_ratio, findings.now_ns);
+        }
+        let rests = self.ticks.is_in_windows() && !self.ticks.may_open(findings.now_ns);
+        self.rates.attach_ticks(!rests);
+        self.rates.has_ticks()
     }
 
     /// What a sample costs by now on a CPU that does nothing but networking.
@@ -629,7 +657,9 @@ impl Planner {
             network_ratio: cpu.network_ratio.unwrap_or(1.0),
             has_seen_network: cpu.has_seen_network,
             busy_ratio: cpu.busy_ratio,
-            may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - cpu.daemon_ratio,
+            may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio
+                - cpu.daemon_ratio
+                - cpu.timers_ratio,
             max_overhead_ratio: self.max_overhead_ratio,
             needed_hz: self.precision.needed_hz(network_cpus, cpus),
             sample: self.trials.corrected(findings.prices.felt_sample()),

@@ -77,6 +77,8 @@ pub struct Rates {
     most_hz: u64,
     /// Ticks per second; 0 if they take no samples.
     ticks_hz: u64,
+    /// Whether the tick's sampler is attached.
+    has_ticks: bool,
     cpus: Vec<Cpu>,
 }
 
@@ -96,6 +98,7 @@ impl Rates {
         Rates {
             most_hz,
             ticks_hz,
+            has_ticks: ticks_hz > 0,
             cpus: Vec::new(),
         }
     }
@@ -110,7 +113,12 @@ impl Rates {
 
     /// Whether ticks take samples.
     pub fn has_ticks(&self) -> bool {
-        self.ticks_hz > 0
+        self.has_ticks
+    }
+
+    /// Attaches the tick's sampler, if there is one, or detaches it: then perf's clock takes all samples.
+    pub fn attach_ticks(&mut self, is_attached: bool) {
+        self.has_ticks = is_attached && self.ticks_hz > 0;
     }
 
     /// The current rate of a CPU.
@@ -132,9 +140,10 @@ impl Rates {
 
     /// What samples of a CPU take of it before probes do, as a ratio.
     pub fn first_ratio(&self, interval: &CpuInterval) -> f64 {
-        let price = match self.ticks_hz {
-            0 => interval.sample,
-            _ => interval.tick,
+        let price = if self.has_ticks {
+            interval.tick
+        } else {
+            interval.sample
         };
         interval.first_ratio_at(price.on(interval.network_ratio))
     }
@@ -165,7 +174,8 @@ impl Rates {
         }
         let most_hz = (self.most_hz / u64::from(interval.periods.max(1))).max(1);
         // Perf's clock has to meet what the tick does not.
-        let most_ticks_hz = self.ticks_hz.min(most_hz.saturating_sub(FEWEST_HZ));
+        let ticks_hz = if self.has_ticks { self.ticks_hz } else { 0 };
+        let most_ticks_hz = ticks_hz.min(most_hz.saturating_sub(FEWEST_HZ));
         let known = &mut self.cpus[cpu];
         let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
         known.network_ratio += weight * (interval.network_ratio - known.network_ratio);

@@ -237,6 +237,11 @@ const RECORDS: &[Record] = &[
                 "Of 2^32 ticks, how many take a sample; written by user space.",
             ),
             (
+                "timers",
+                1,
+                "Timers that have called the sampler at the tick, which is one of them.",
+            ),
+            (
                 "states_lost",
                 1,
                 "States of tasks that could not be kept over a context switch.",

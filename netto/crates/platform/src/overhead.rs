@@ -24,6 +24,7 @@ use netto_sys::cpu_time::Reading;
 use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Probe, ProbeController, Readers, WindowSampling};
 use netto_sys::system::{self, Roots};
+use netto_sys::tick::TickSampler;
 
 mod counting;
 mod groups;
@@ -105,6 +106,9 @@ pub struct Overhead {
     previous: Vec<Reading>,
     /// Each CPU's events in it that cost netto something, per second.
     events_hz: Vec<f64>,
+    /// Each CPU's timers that had called the tick's sampler at the end of the last interval, and those of the
+    /// interval, by column.
+    timers: (Vec<u64>, Vec<u64>),
     /// CPUs on which a look has found networking that only samples show.
     seen: Vec<bool>,
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
@@ -197,6 +201,7 @@ impl Overhead {
             },
             previous: Vec::new(),
             events_hz: Vec::new(),
+            timers: Default::default(),
             seen: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
@@ -485,6 +490,7 @@ impl Overhead {
     ) -> Taken {
         self.prune();
         let costs = self.costs(findings, readers);
+        self.count_timers(findings.cpus, readers);
         let taken = self.taken(findings, &costs, readers);
         let columns = || findings.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
@@ -492,7 +498,7 @@ impl Overhead {
         let held_back = self.groups.held_back(now_ns);
         let orders = self.plan(findings, &costs, &taken, now_ns, held_back, readers);
         let sampling_hz = self.carry_out(orders, findings, held_back, readers);
-        self.calibrate(findings, &costs, now_ns);
+        self.calibrate(findings, &costs, now_ns, readers);
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
             cpu: cpu as u32,
             ratio,
@@ -540,6 +546,36 @@ impl Overhead {
             costs.push(of_cpu);
         }
         costs
+    }
+
+    /// Counts timers that have called the tick's sampler.
+    fn count_timers(&mut self, cpus: &[u32], readers: &Readers) {
+        let (before, grown) = &mut self.timers;
+        before.resize(readers.possible_cpus, 0);
+        grown.clear();
+        grown.extend(cpus.iter().map(|&cpu| {
+            let now = readers.timers(cpu);
+            let before = before.get_mut(cpu as usize);
+            before.map_or(0, |before| now - std::mem::replace(before, now).min(now))
+        }));
+    }
+
+    /// Learns what the tick's sampler takes at timers that it does not sample.
+    fn learn_timers(&mut self, findings: &IntervalFindings<'_>, readers: &mut Readers) {
+        let Some(run_ns) = readers.tick.as_mut().and_then(TickSampler::run_ns) else {
+            return;
+        };
+        let seconds = findings.interval_ns as f64 / 1e9;
+        let ticks_hz: u64 = findings.cpus.iter().map(|cpu| readers.ticks_hz(*cpu)).sum();
+        let timers: u64 = self.timers.1.iter().sum();
+        let sampled = ticks_hz as f64 * seconds / timers.max(1) as f64;
+        self.prices.learn_timers(run_ns, sampled);
+    }
+
+    /// What the tick's sampler took at timers on the CPU in this column, nanoseconds.
+    fn timers_ns(&self, column: usize) -> f64 {
+        let (_, timers) = &self.timers;
+        timers.get(column).copied().unwrap_or(0) as f64 * self.prices.other_timer_ns
     }
 
     /// Learns how many events of a group that is only attached in windows there are for each time in which
@@ -650,7 +686,8 @@ impl Overhead {
             // A tick comes only while the CPU is busy.
             let busy = findings.busy_ratio.map_or(1.0, |ratios| ratios[column]);
             let ticks = readers.ticks_hz(cpu) as f64 * busy * seconds;
-            Some((perf * sample_ns + ticks * self.prices.sample_ns) as u64)
+            let samples_ns = perf * sample_ns + ticks * self.prices.sample_ns;
+            Some((samples_ns + self.timers_ns(column)) as u64)
         };
         let sampler = findings.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer runs on a known CPU; the process' other threads on any.
@@ -700,6 +737,7 @@ impl Overhead {
                 has_seen_network: seen.unwrap_or(false),
                 busy_ratio: findings.busy_ratio.map(|ratios| ratios[column]),
                 daemon_ratio: taken.daemon[column] as f64 / interval_ns,
+                timers_ratio: self.timers_ns(column) / interval_ns,
             }
         });
         let cpus: Vec<_> = cpus.collect();
@@ -766,6 +804,18 @@ impl Overhead {
                 alarm.arm(cpu as usize, of_cpu.copied());
             }
         }
+        if let Some(tick) = &mut readers.tick
+            && tick.is_attached() != orders.has_ticks
+        {
+            let timers = self.timers.1.iter().max().copied().unwrap_or(0);
+            tracing::debug!(
+                "the scheduler's tick takes stacks: {}; timers of a CPU in the interval: {timers}",
+                orders.has_ticks
+            );
+            if let Err(error) = tick.attach(orders.has_ticks) {
+                tracing::warn!("the scheduler's tick takes no stacks: {error:#}");
+            }
+        }
         readers.samplers.as_ref()?;
         let mut sampling_hz = Vec::with_capacity(orders.rates.len());
         for (&cpu, rate) in findings.cpus.iter().zip(orders.rates) {
@@ -794,7 +844,13 @@ impl Overhead {
         };
     }
 
-    fn calibrate(&mut self, findings: &IntervalFindings<'_>, costs: &[GroupCosts], now_ns: u64) {
+    fn calibrate(
+        &mut self,
+        findings: &IntervalFindings<'_>,
+        costs: &[GroupCosts],
+        now_ns: u64,
+        readers: &mut Readers,
+    ) {
         if let Some(mut costs) = self.controller.take_costs() {
             // An event of these is not one run of a program.
             for member in self.groups.iter().filter(|member| member.has_own_limit()) {
@@ -802,6 +858,7 @@ impl Overhead {
             }
             self.prices
                 .learn(&costs.event_ns, costs.interrupts_ns, costs.sample_ns);
+            self.learn_timers(findings, readers);
         }
         let most_ns = costs.iter().map(|costs| costs.iter().sum::<u64>()).max();
         let ratio = most_ns.unwrap_or(0) as f64 / findings.interval_ns.max(1) as f64;

@@ -11,6 +11,9 @@ use libbpf_rs::libbpf_sys::{
     BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_obj_get_info_by_fd, bpf_prog_info,
 };
 
+/// Fewer runs than this say nothing of what one costs.
+pub(super) const ENOUGH_RUNS: u64 = 100;
+
 /// Runs of a program while statistics were enabled, and their time, nanoseconds. The time includes
 /// reading the clock, but not the dispatch into the program; both take about as long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! number of the interrupt's own frames in each stack; sets how many of a CPU's ticks take one.
 
 use std::io::BufRead;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
 
 use super::abi;
+use super::bpf_stats::{ENOUGH_RUNS, Runs, runs_of};
 use super::cpu_records::CpuRecords;
 use super::files::{read, short_line};
 use super::mapped::MappedArray;
@@ -58,6 +59,9 @@ pub struct TickSampler {
     records: Arc<CpuRecords>,
     /// By CPU.
     rates: Vec<Rate>,
+    program: OwnedFd,
+    /// Its runs that the kernel's statistics have counted and that were told of.
+    told_runs: Runs,
 }
 
 /// How often a CPU is sampled.
@@ -147,15 +151,17 @@ impl TickSampler {
             .load()
             .context("the kernel refuses a program on its timers")?;
         let tick = MappedArray::new(skel.maps.netto_ticks.as_fd(), abi::TICK_BYTES, 1)?;
+        let program = skel.progs.netto_tick.as_fd().try_clone_to_owned();
         let mut sampler = TickSampler {
             link: None,
+            program: program.context("cannot duplicate a descriptor")?,
+            told_runs: Runs::default(),
             skel,
             tick_ns,
             records: maps.cpus.clone(),
             rates: vec![Rate::default(); maps.cpus.possible_cpus()],
         };
-        let attached = sampler.skel.progs.netto_tick.attach_trace();
-        sampler.link = Some(attached.context("cannot attach to tracepoint hrtimer_expire_entry")?);
+        sampler.attach(true)?;
         let own_frames = trial(&tick, Duration::from_nanos(tick_ns))?;
         tick.element(0)[abi::TICK_OWN_FRAMES].store(own_frames, Relaxed);
         Ok(sampler)
@@ -171,6 +177,39 @@ impl TickSampler {
     /// Current sampling rate of this CPU while it is busy, samples per second; 0: none.
     pub fn rate_hz(&self, cpu: u32) -> u64 {
         self.rates.get(cpu as usize).map_or(0, |rate| rate.hz)
+    }
+
+    /// Timers of this CPU that have called the program while it was attached.
+    pub fn timers(&self, cpu: u32) -> u64 {
+        let word = self.records.clock(cpu as usize).get(abi::CPU_TIMERS);
+        word.map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// How long the program runs, nanoseconds, by the runs since the last call in which the kernel's statistics
+    /// were on; `None` if these were too few.
+    pub fn run_ns(&mut self) -> Option<f64> {
+        let runs = runs_of(&self.program);
+        let counted = runs.since(std::mem::replace(&mut self.told_runs, runs));
+        (counted.count >= ENOUGH_RUNS).then(|| counted.ns as f64 / counted.count as f64)
+    }
+
+    /// Whether its program is attached.
+    pub fn is_attached(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Attaches its program to the kernel's timers, or detaches it: all of them call it.
+    ///
+    /// # Errors
+    /// libbpf's.
+    pub fn attach(&mut self, is_wanted: bool) -> anyhow::Result<()> {
+        if !is_wanted {
+            self.link = None;
+        } else if self.link.is_none() {
+            let attached = self.skel.progs.netto_tick.attach_trace();
+            self.link = Some(attached.context("cannot attach to tracepoint hrtimer_expire_entry")?);
+        }
+        Ok(())
     }
 
     /// Requests another rate on this CPU; 0 stops sampling. It applies from the next interval on;

@@ -129,6 +129,7 @@ impl<L: Fn(usize, u64) -> Load> Host<L> {
                 attached_again: GroupSet::NONE,
                 windows: Vec::new(),
                 rates: vec![first; cpus],
+                has_ticks: ticks_hz > 0,
                 are_samples_too_few: false,
                 alarms: Some(vec![planner_alarm; cpus]),
             },
@@ -181,6 +182,7 @@ impl<L: Fn(usize, u64) -> Load> Host<L> {
                 has_seen_network: false,
                 busy_ratio: Some(ratio),
                 daemon_ratio: if cpu == 0 { DAEMON } else { 0.0 },
+                timers_ratio: 0.0,
             }
         });
         let cpus: Vec<_> = known.collect();

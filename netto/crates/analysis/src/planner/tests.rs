@@ -12,6 +12,7 @@ struct Plans {
     prices: Prices,
     now_ns: u64,
     held_back: GroupSet,
+    timers_ratio: f64,
 }
 
 impl Plans {
@@ -21,7 +22,7 @@ impl Plans {
             choosable: GroupSet::NONE,
         };
         let analyzer = AnalyzerCost::new(Duration::from_millis(500), 4);
-        let rates = Rates::new(1_000, 0);
+        let rates = Rates::new(1_000, 250);
         let mut planner = Planner::new(0.01, Precision::default(), clock, rates, analyzer, 1);
         planner.add(MEMBER, limit, true);
         Plans {
@@ -29,6 +30,7 @@ impl Plans {
             prices: Prices::default(),
             now_ns: 0,
             held_back: GroupSet::NONE,
+            timers_ratio: 0.0,
         }
     }
 
@@ -46,6 +48,7 @@ impl Plans {
                 has_seen_network: false,
                 busy_ratio: Some(0.5),
                 daemon_ratio: 0.0,
+                timers_ratio: self.timers_ratio,
             }],
             costs: &[costs],
             prices: &self.prices,
@@ -162,6 +165,7 @@ fn a_load_that_has_begun_is_judged_as_if_it_had_lasted() {
         has_seen_network: false,
         busy_ratio: Some(0.02),
         daemon_ratio: 0.004,
+        timers_ratio: 0.0,
     };
     let findings = Findings {
         now_ns: 0,
@@ -224,6 +228,7 @@ fn rates_after_trials(charged: f64) -> (SamplePrice, Rate) {
                 has_seen_network: false,
                 busy_ratio: Some(1.0),
                 daemon_ratio: 0.0,
+                timers_ratio: 0.0,
             }],
             costs: &[[0; GROUPS]],
             prices: &prices,
@@ -254,4 +259,28 @@ fn a_stream_that_samples_break_off_as_assumed_is_sampled_as_the_budget_allows() 
     assert!(error_ns < price.perf.half_width_ns, "{price:?}");
     assert!(price.perf.half_width_ns < 0.2 * assumed_ns, "{price:?}");
     assert!((140..220).contains(&rate.hz), "{rate:?}, {price:?}");
+}
+
+#[test]
+fn where_timers_are_many_the_tick_takes_no_stacks_and_is_tried_again_ever_later() {
+    let mut plans = Plans::of(Limit::Sampling);
+    let orders = plans.after(0.0);
+    assert!(orders.has_ticks && orders.rates[0].ticks_hz > 0);
+    let mut rests = Vec::new();
+    for _ in 0..4 {
+        // 10,000 a second of 250 ns.
+        plans.timers_ratio = 0.0025;
+        let orders = plans.after(0.0);
+        let rate = orders.rates[0];
+        assert!(
+            !orders.has_ticks && rate.ticks_hz == 0 && rate.hz > 0,
+            "{rate:?}"
+        );
+        // While its sampler is detached, nobody counts them.
+        plans.timers_ratio = 0.0;
+        rests.push((1..=1_000).find(|_| plans.after(0.0).has_ticks));
+    }
+    assert_eq!(rests, [30, 60, 120, 240].map(Some));
+    let attached = (0..60).all(|_| plans.after(0.0).has_ticks);
+    assert!(attached, "few timers");
 }

@@ -56,10 +56,13 @@ static __always_inline void netto_try(struct netto_tick *tick, void *ctx)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(netto_tick, struct hrtimer *timer)
 {
+	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tick *tick;
-	struct netto_cpu *cpu;
 	__u32 only = 0;
 
+	/* A timer that interrupts this one does not call the program: the kernel lets none call itself. */
+	if (cpu)
+		cpu->timers++;
 	if ((__u64)timer->function != netto_tick_function)
 		return 0;
 	tick = bpf_map_lookup_elem(&netto_ticks, &only);
@@ -73,7 +76,6 @@ int BPF_PROG(netto_tick, struct hrtimer *timer)
 	if (!(__u32)bpf_get_current_pid_tgid())
 		return 0;
 	/* At random: every n-th would keep in step with other work that is done in ticks. */
-	cpu = netto_this_cpu();
 	if (!cpu || bpf_get_prandom_u32() >= cpu->tick_chance)
 		return 0;
 	return netto_take_sample(ctx, tick->own_frames, NETTO_TRACE_TICK);

@@ -57,6 +57,11 @@ impl Readers {
         tick.map_or(0, |tick| tick.rate_hz(cpu))
     }
 
+    /// Timers of this CPU that have called the tick's sampler.
+    pub fn timers(&self, cpu: u32) -> u64 {
+        self.tick.as_ref().map_or(0, |tick| tick.timers(cpu))
+    }
+
     /// Requests other rates of this CPU from the next interval on.
     pub fn set_rate(&mut self, cpu: u32, rate: Rate) {
         if let Some(perf) = &mut self.samplers {

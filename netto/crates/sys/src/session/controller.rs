@@ -15,7 +15,7 @@ use anyhow::Context;
 
 use super::probe_set::ProbeSet;
 use super::probes::{Member, Probe, Role};
-use crate::bpf_stats::{Runs, Statistics, runs_of};
+use crate::bpf_stats::{ENOUGH_RUNS, Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
 use crate::held_link::HeldLink;
@@ -32,8 +32,6 @@ const TOO_LATE: Duration = Duration::from_secs(1);
 /// Interval and number of checks for states that no probe would end.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 const LEFTOVER_LOOKS: usize = 50;
-/// Fewer runs than this say nothing of what one costs.
-const ENOUGH_RUNS: u64 = 100;
 
 /// What events and samples cost, as far as it was measured, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
