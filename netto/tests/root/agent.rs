@@ -17,8 +17,9 @@ use crate::{
     latency_depth, latency_talk, loads, messages, stall, store, uring,
 };
 
-/// No agent outlives this.
-const LONGEST: Duration = Duration::from_secs(300);
+/// No agent outlives this. A part of the benchmarks takes a quarter of an hour, and what ends before it is over
+/// is taken for a change of the load.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// Bytes of a small packet.
 const SMALL_BYTES: usize = 64;
 

@@ -55,7 +55,6 @@ pub fn measure(options: &Options) -> Result<()> {
                 2 * pair + turn + 1,
                 2 * options.rounds
             );
-            // The program that burns time ends itself after some minutes.
             let setup = SweepSetup::new(BURN_NS)?;
             cpu = setup.cpu;
             let walk = walk(&setup, options, has_netto)?;
