@@ -98,8 +98,8 @@ pub struct Stacks {
     pub folded: String,
 }
 
-/// Snapshots that could not be written, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Snapshots that could not be written or are not kept, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// How many are missing.
     pub snapshots: u64,

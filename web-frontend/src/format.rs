@@ -3,9 +3,6 @@
 pub use metrics_common::snapshot::ratio;
 pub use metrics_common::text::{count, cpus, escape_html, percent_tenths as percent};
 
-/// The longest interval that can be asked for.
-const LONGEST_INTERVAL_SECONDS: f64 = 60.5;
-
 /// Percent with two decimals below one, where one decimal would hide changes.
 pub fn fine_percent(value: f64) -> String {
     match value {
@@ -15,14 +12,16 @@ pub fn fine_percent(value: f64) -> String {
     }
 }
 
-/// The length of the time shown as now: `over the last 12 s`. What is longer is no interval, but the span of
-/// a report.
+/// The length of the time shown as now: `over the last 12 s`.
 pub fn window(interval_ns: u64) -> String {
-    let seconds = interval_ns as f64 / 1e9;
-    match seconds {
-        s if s < 9.95 => format!("over the last {s:.1} s"),
-        s if s <= LONGEST_INTERVAL_SECONDS => format!("over the last {s:.0} s"),
-        _ => format!("over {}", span(seconds * 1e3)),
+    format!("over the last {}", length(interval_ns))
+}
+
+/// The length of an interval, or of several: `0.5 s`, `12 s`, `21.7 min`.
+pub fn length(interval_ns: u64) -> String {
+    match interval_ns as f64 / 1e9 {
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds => span(seconds * 1e3),
     }
 }
 
@@ -123,7 +122,7 @@ mod tests {
     fn units_stand_with_their_numbers() {
         assert_eq!(window(500_000_000), "over the last 0.5 s");
         assert_eq!(window(60_000_000_000), "over the last 60 s");
-        assert_eq!(window(1_300_000_000_000), "over 21.7 min");
+        assert_eq!(length(1_300_000_000_000), "21.7 min");
         assert_eq!(watts(0.25), "250 mW");
         assert_eq!(watts(12.34), "12.3 W");
         assert_eq!(megabytes(18_250_000), "18.2 MB");

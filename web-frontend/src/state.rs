@@ -21,9 +21,9 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub enum End {
     /// The present.
     Now,
-    /// This time (milliseconds since the Unix epoch), while other figures stay live.
+    /// This time (milliseconds since the Unix epoch), which all figures are of.
     At(f64),
-    /// This time, while other figures are paused, too.
+    /// This time, while other figures are those of the moment of the pause.
     Paused(f64),
 }
 
@@ -51,6 +51,14 @@ impl TimeRange {
         match self.end {
             End::Now => None,
             End::At(ms) | End::Paused(ms) => Some(ms),
+        }
+    }
+
+    /// The selected time, milliseconds since the Unix epoch; `None`: no other than now.
+    pub fn selected(&self) -> Option<(f64, f64)> {
+        match self.end {
+            End::At(ms) => Some((ms - self.span_ms, ms)),
+            End::Now | End::Paused(_) => None,
         }
     }
 
@@ -91,10 +99,7 @@ impl TimeRange {
         let (from, to) = (from_ms.min(to_ms), from_ms.max(to_ms));
         self.span_ms = (to - from).max(SHORTEST_MS);
         let until = to.max(from + self.span_ms);
-        self.end = match self.end {
-            End::Paused(_) => End::Paused(until),
-            End::Now | End::At(_) => End::At(until),
-        };
+        self.end = End::At(until);
     }
 }
 

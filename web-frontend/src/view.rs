@@ -7,15 +7,27 @@ use web_sys::Element;
 
 use crate::action::{Action, Format};
 use crate::axes::LEFT_PX;
+use crate::format;
 use crate::page::dom::Dom;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
-use crate::timeline::{Frame, Mark, Times};
+use crate::timeline::{self, Frame, Mark, Times};
 
 /// Width of a step, pixels, and the most steps: a chart is drawn again with every step, and finer
 /// ones would cost more than they show.
 const STEP_PX: u32 = 3;
 const MOST_STEPS: u32 = 320;
+
+/// What the time that is shown is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownTime {
+    /// The newest, or that at which the page was paused.
+    Now,
+    /// What the reader has selected.
+    Selected,
+    /// All of a report.
+    Report,
+}
 
 /// The data that a view draws.
 pub struct Scene<'a> {
@@ -27,12 +39,14 @@ pub struct Scene<'a> {
     pub history: &'a History,
     /// The newest interval.
     pub latest: &'a Snapshot,
-    /// The newest span with enough stacks, as one interval ([`crate::recent`]).
+    /// The newest span with enough stacks, as one interval ([`crate::recent`]); the selected time, if there is one.
     pub now: &'a Snapshot,
-    /// The last seconds, on which verdict and advice rest ([`netto_judges::steady`]).
+    /// The last seconds, on which verdict and advice rest ([`netto_judges::steady`]), or the selected time.
     pub judged: &'a Snapshot,
     /// The span to show: `now`, unless the page is paused.
     pub shown: &'a Snapshot,
+    /// What time that is.
+    pub time: ShownTime,
     /// The reader's choices for all views.
     pub shared: &'a Shared,
     /// The time at the pointer, milliseconds since the Unix epoch.
@@ -52,6 +66,22 @@ impl Scene<'_> {
         };
         let most = (width_px.saturating_sub(LEFT_PX as u32) / STEP_PX).clamp(20, MOST_STEPS);
         Frame::of(self.shared.range, latest_ms, least_ms, most as usize)
+    }
+
+    /// The time of these values: `over the last 12 s`, or `14:05:10 to 14:05:22`.
+    pub fn window(&self, values: &Snapshot) -> String {
+        let end_ms = values.time_unix_ns as f64 / 1e6;
+        let length_ms = values.interval_ns as f64 / 1e6;
+        match self.time {
+            ShownTime::Now => format::window(values.interval_ns),
+            ShownTime::Report => format!("over {}", format::length(values.interval_ns)),
+            ShownTime::Selected => {
+                let offset_ms = self.dom.clock_offset_ms();
+                let [from, to] =
+                    [end_ms - length_ms, end_ms].map(|ms| timeline::clock(ms, offset_ms, true));
+                format!("{from} to {to}")
+            }
+        }
     }
 
     /// What a time axis tells.

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::child;
 use crate::demo::{self, Demo};
+use crate::http;
 use crate::trial::tests;
 
 tests! {
     page;
     reader::a_drag_over_a_chart_zooms_and_escape_leads_back;
+    reader::what_is_selected_is_what_the_whole_page_shows;
     reader::pause_stops_the_page_and_live_goes_on = pause;
     reader::a_click_on_a_bar_descends_and_hovering_explains = descend;
     reader::one_cursor_stands_in_every_chart = cursor;
@@ -23,6 +25,8 @@ tests! {
 
 pub const HASH: &str = "return decodeURIComponent(location.hash)";
 pub const MODE: &str = "return document.getElementById('netto').dataset.mode";
+/// CPUs of the demonstration.
+const CPUS: u32 = 4;
 const SEQUENCE: &str = "return Number(document.getElementById('netto').dataset.sequence)";
 
 pub fn open(demo: &Demo, fragment: &str) -> Result<Browser> {
@@ -42,17 +46,101 @@ fn wait_for_more(browser: &Browser, count: u64) -> Result<()> {
     browser.wait_until("more intervals are shown", &script)
 }
 
+/// Drags over the charts from this share of their width to that.
+fn drag(browser: &Browser, from: f64, to: f64) -> Result<()> {
+    let [left, top, width, height] = browser.place("#events")?;
+    let y = top + height / 2.0;
+    browser.mouse("mouseMoved", left + width * from, y)?;
+    browser.mouse("mousePressed", left + width * from, y)?;
+    browser.mouse("mouseMoved", left + width * to, y)?;
+    ensure!(browser.script("return document.querySelector('#events .brush').hidden")? == false);
+    browser.mouse("mouseReleased", left + width * to, y)?;
+    browser.wait_until("the page is zoomed", &format!("{} === 'zoomed'", MODE))
+}
+
+fn what_is_selected_is_what_the_whole_page_shows() -> Result<()> {
+    let demo = Demo::start(CPUS, 500)?;
+    let browser = open(&demo, "span=60")?;
+    wait_for_more(&browser, 3)?;
+    drag(&browser, 0.8, 0.95)?;
+    let selected = "return document.getElementById('netto').dataset.selected";
+    browser.wait_until(
+        "the selected time is shown",
+        &format!("{selected} === 'shown'"),
+    )?;
+    // All have one window, in the reader's clock, and stand still.
+    let windows = "return ['now', 'owners', 'table'].map((view) =>
+        document.getElementById(`${view}-window`).textContent).join()";
+    let figures = "return ['share', 'cpus', 'owners-pair'].map((id) =>
+        document.getElementById(id).textContent).join() + document.querySelector('#table table').textContent";
+    let (window, before) = (browser.script(windows)?, browser.script(figures)?);
+    let window = window.as_str().context("no window")?;
+    let of_views: Vec<&str> = window.split(',').collect();
+    let is_clock =
+        |text: &str| text.len() == "12:34:56 to 12:34:56".len() && text[8..].starts_with(" to ");
+    ensure!(
+        is_clock(of_views[0]) && of_views.iter().all(|view| *view == of_views[0]),
+        "{window}"
+    );
+    let made = |demo: &Demo| demo.snapshot()?["sequence"].as_u64().context("no sequence");
+    let then = made(&demo)?;
+    child::eventually(|| {
+        ensure!(made(&demo)? > then + 6);
+        Ok(())
+    })?;
+    ensure!(browser.script(figures)? == before, "figures moved");
+    // The share is what the history of the same time has.
+    let hash = browser.script(HASH)?;
+    let of = |name: &str| -> Result<f64> {
+        let value = hash
+            .as_str()
+            .and_then(|hash| hash.split(&format!("{name}=")).nth(1));
+        Ok(value
+            .and_then(|rest| rest.split('&').next())
+            .context("not in the address")?
+            .parse()?)
+    };
+    let (length, until) = (of("span")?, of("until")?);
+    let query = format!("from={}&to={until}&step=3600", until - length);
+    let address = format!("/api/v1/history?component=network&{query}");
+    let history: Value = http::get_ok(demo.at, &address)?.json()?;
+    let (busy, seconds) = (
+        &history["series"][0]["busy_cpus"],
+        &history["times"]["measured_seconds"],
+    );
+    let rows = busy.as_array().into_iter().flatten();
+    let rows = rows.zip(seconds.as_array().into_iter().flatten());
+    let rows = rows.filter_map(|(busy, seconds)| Some((busy.as_f64()?, seconds.as_f64()?)));
+    let (used, all) = rows.fold((0.0, 0.0), |(used, all), (busy, seconds)| {
+        (used + busy * seconds, all + seconds)
+    });
+    let expected = 100.0 * used / all / f64::from(CPUS);
+    let share = browser.text("#share")?;
+    let shown: f64 = share.trim_end_matches(" %").parse()?;
+    // The address has tenths of a second, so that an interval at an end may be in one of both only.
+    let ratio = shown / expected;
+    ensure!(
+        (0.9..1.1).contains(&ratio),
+        "{share}, {expected} in {history}"
+    );
+    // What is too old says so, and live figures go on.
+    browser.key("Escape")?;
+    browser.wait_until("live", &format!("{selected} === ''"))?;
+    browser.open(&demo.page("span=30&until=1000"))?;
+    browser.wait_until(
+        "nothing is kept of it",
+        &format!("{selected} === 'missing'"),
+    )?;
+    let reason = browser.text("#mode")?;
+    ensure!(reason.contains("a log file all"), "{reason}");
+    wait_for_more(&browser, 3)?;
+    browser.must_be_content()
+}
+
 fn a_drag_over_a_chart_zooms_and_escape_leads_back() -> Result<()> {
     let demo = demo::usual()?;
     let browser = open(&demo, "")?;
-    let [left, top, width, height] = browser.place("#events")?;
-    let y = top + height / 2.0;
-    browser.mouse("mouseMoved", left + width * 0.3, y)?;
-    browser.mouse("mousePressed", left + width * 0.3, y)?;
-    browser.mouse("mouseMoved", left + width * 0.6, y)?;
-    ensure!(browser.script("return document.querySelector('#events .brush').hidden")? == false);
-    browser.mouse("mouseReleased", left + width * 0.6, y)?;
-    browser.wait_until("the page is zoomed", &format!("{} === 'zoomed'", MODE))?;
+    drag(&browser, 0.3, 0.6)?;
     let hash = browser.script(HASH)?.to_string();
     let span: f64 = hash
         .split("span=")
@@ -61,7 +149,7 @@ fn a_drag_over_a_chart_zooms_and_escape_leads_back() -> Result<()> {
         .context("no span in the address")?;
     // Three tenths of five minutes.
     ensure!((80.0..102.0).contains(&span), "{hash}");
-    // The chart is paused while other figures stay live.
+    // The chart stands still.
     let points = "return document.querySelector('#events polygon').getAttribute('points')";
     let before = browser.script(points)?;
     wait_for_more(&browser, 6)?;

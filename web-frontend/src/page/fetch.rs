@@ -1,4 +1,4 @@
-//! Requests to the daemon whose answers are JSON, and what is read of such an answer.
+//! Requests to the daemon whose answers are JSON or bytes, and what is read of such an answer.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -9,20 +9,35 @@ use web_sys::{RequestInit, Response, Window};
 
 use super::dom::error_message;
 
+/// What an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// An object.
+    Json,
+    /// An `ArrayBuffer`.
+    Bytes,
+}
+
 /// Sends requests and passes the answers on.
-pub struct JsonClient {
+pub struct Client {
     window: Window,
+    body: Body,
     on_head: Closure<dyn FnMut(JsValue)>,
-    on_json: Closure<dyn FnMut(JsValue)>,
+    on_body: Closure<dyn FnMut(JsValue)>,
+    on_refusal: Closure<dyn FnMut(JsValue)>,
     on_failure: Closure<dyn FnMut(JsValue)>,
 }
 
-impl JsonClient {
+impl Client {
     /// Creates the callbacks once, so that requests leave nothing behind. `done` gets the answer, or why there
     /// is none.
-    pub fn new(window: Window, done: impl Fn(Result<JsValue, String>) + 'static) -> Rc<Self> {
+    pub fn new(
+        window: Window,
+        body: Body,
+        done: impl Fn(Result<JsValue, String>) + 'static,
+    ) -> Rc<Self> {
         let done = Rc::new(done);
-        Rc::new_cyclic(|weak: &Weak<JsonClient>| {
+        Rc::new_cyclic(|weak: &Weak<Client>| {
             let (weak_client, failed) = (weak.clone(), done.clone());
             let on_head = Closure::new(move |response: JsValue| {
                 if let Some(client) = weak_client.upgrade()
@@ -31,13 +46,18 @@ impl JsonClient {
                     failed(Err(error_message(&error)));
                 }
             });
-            let succeeded = done.clone();
-            let on_json = Closure::new(move |json: JsValue| succeeded(Ok(json)));
+            let (succeeded, refused) = (done.clone(), done.clone());
+            let on_body = Closure::new(move |body: JsValue| succeeded(Ok(body)));
+            let on_refusal = Closure::new(move |text: JsValue| {
+                refused(Err(text.as_string().unwrap_or_default()));
+            });
             let on_failure = Closure::new(move |error: JsValue| done(Err(error_message(&error))));
-            JsonClient {
+            Client {
                 window,
+                body,
                 on_head,
-                on_json,
+                on_body,
+                on_refusal,
                 on_failure,
             }
         })
@@ -51,9 +71,15 @@ impl JsonClient {
         let _ = asked.then2(&self.on_head, &self.on_failure);
     }
 
-    /// Reads the body as JSON; that of a refusal is none, which fails.
+    /// Reads the body; that of a refusal is a text.
     fn take_head(&self, response: &Response) -> Result<(), JsValue> {
-        let _ = response.json()?.then2(&self.on_json, &self.on_failure);
+        let _ = match self.body {
+            _ if !response.ok() => response.text()?.then2(&self.on_refusal, &self.on_failure),
+            Body::Json => response.json()?.then2(&self.on_body, &self.on_failure),
+            Body::Bytes => response
+                .array_buffer()?
+                .then2(&self.on_body, &self.on_failure),
+        };
         Ok(())
     }
 }
@@ -64,7 +90,7 @@ const EVERY_MS: f64 = 3_000.0;
 /// An answer that is asked for again and again, while the daemon sends intervals: one that is gone is not
 /// asked.
 pub struct Polled {
-    client: Rc<JsonClient>,
+    client: Rc<Client>,
     address: &'static str,
     /// The newest answer, until somebody takes it.
     inbox: Rc<Cell<Option<JsValue>>>,
@@ -82,7 +108,7 @@ impl Polled {
         let inbox: Rc<Cell<Option<JsValue>>> = Rc::default();
         let is_under_way: Rc<Cell<bool>> = Rc::default();
         let (arrived, redraw, ended) = (inbox.clone(), redraw.clone(), is_under_way.clone());
-        let client = JsonClient::new(window.clone(), move |answer| {
+        let client = Client::new(window.clone(), Body::Json, move |answer| {
             ended.set(false);
             // Without an answer, what is known stays.
             if let Ok(json) = answer {

@@ -7,6 +7,7 @@ pub mod dom;
 pub mod fetch;
 pub mod marks;
 pub mod save;
+mod selected;
 pub mod simple;
 mod switch;
 
@@ -21,13 +22,14 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use self::dom::{Dom, action_of, all, set_attribute};
+use self::selected::Selected;
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
 use crate::pace::Pace;
 use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
-use crate::view::{Scene, View};
+use crate::view::{Scene, ShownTime, View};
 use crate::view_info::{Pages, ViewInfo};
 use crate::view_model;
 use crate::views;
@@ -41,6 +43,7 @@ pub struct Page {
     /// What the page keeps of the daemon's messages.
     received: Received,
     shared: Shared,
+    selected: Selected,
     views: Vec<(&'static ViewInfo, Box<dyn View>)>,
     cursor_ms: Option<f64>,
     /// The selection in progress: id of the plot, first pixel and time.
@@ -78,6 +81,7 @@ impl Page {
     pub fn new(window: Window, redraw: &Rc<dyn Fn()>) -> Result<Self, JsValue> {
         let views = views::all(&window, redraw);
         let mut page = Page {
+            selected: Selected::new(window.clone(), redraw),
             dom: Dom::new(window)?,
             connection: Connection::new(js_sys::Date::now()),
             pace: Pace::default(),
@@ -198,11 +202,20 @@ impl Page {
         let sights = self.views.iter();
         let sights = sights.map(|(entry, _)| self.dom.is_view_in_sight(entry.name));
         let sights = sights.collect::<Result<Vec<bool>, JsValue>>()?;
+        let is_recording = self.received.info.as_ref().is_some_and(Info::is_recording);
+        let obstacle = if self.is_report() {
+            Some(selected::OF_A_REPORT)
+        } else {
+            is_recording.then_some(selected::OF_A_RECORDING)
+        };
+        let wanted = self.shared.range.selected();
+        self.selected.follow(wanted, obstacle);
         self.draw_link()?;
         self.draw_controls()?;
         self.received.sum_recent();
         self.follow_leader();
-        self.received.freeze(self.shared.range.is_paused());
+        let is_paused = self.shared.range.is_paused();
+        self.received.freeze(is_paused);
         if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
             self.drawn.clear();
@@ -241,7 +254,9 @@ impl Page {
             // Positions were measured on the previous page.
             (self.redraw)();
         }
-        let shown = self.received.frozen.as_ref().or(self.received.now.as_ref());
+        let received = &self.received;
+        let shown = self.selected.span().or(received.frozen.as_ref());
+        let shown = shown.or(received.now.as_ref());
         let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
         set_attribute(&self.dom.root, "data-first-sequence", &first)
     }
@@ -250,6 +265,7 @@ impl Page {
     fn follow_leader(&mut self) {
         if let (Some(info), Some(judged)) = (&self.received.info, &self.received.judged)
             && !self.shared.range.is_paused()
+            && self.shared.range.selected().is_none()
             && let Some(leads) = view_model::leading_event(info, judged, &self.shared.leading)
         {
             self.shared.leading = leads;
@@ -275,14 +291,20 @@ impl Page {
         ) else {
             return Ok(None);
         };
+        let selected = self.selected.span().map(|span| &span.snapshot);
         let scene = Scene {
             dom: &self.dom,
             info,
             history,
             latest,
-            now: &now.snapshot,
-            judged,
-            shown: &received.frozen.as_ref().unwrap_or(now).snapshot,
+            now: selected.unwrap_or(&now.snapshot),
+            judged: selected.unwrap_or(judged),
+            shown: selected.unwrap_or(&received.frozen.as_ref().unwrap_or(now).snapshot),
+            time: match selected {
+                Some(_) => ShownTime::Selected,
+                None if self.is_report() => ShownTime::Report,
+                None => ShownTime::Now,
+            },
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
             is_live: *self.connection.state() == ConnectionState::Live,
@@ -294,12 +316,16 @@ impl Page {
         act(&mut self.views, &self.shared, &scene).map(Some)
     }
 
+    fn is_report(&self) -> bool {
+        self.dom.root.has_attribute("data-standalone")
+    }
+
     fn draw_link(&self) -> Result<(), JsValue> {
         let info = self.received.info.as_ref();
         let state = self.connection.state();
         let (word, alarm) = match state {
             ConnectionState::Connecting => ("connecting…".to_owned(), None),
-            ConnectionState::Live if self.dom.root.has_attribute("data-standalone") => {
+            ConnectionState::Live if self.is_report() => {
                 ("none: this is a report".to_owned(), None)
             }
             ConnectionState::Live if info.is_some_and(Info::is_recording) => {
@@ -332,7 +358,15 @@ impl Page {
             let on = action_of(&button).is_some_and(|action| self.has_taken(&action));
             set_attribute(&button, "aria-pressed", if on { "true" } else { "false" })?;
         }
-        set_attribute(&self.dom.root, "data-mode", self.shared.range.mode())
+        set_attribute(&self.dom.root, "data-mode", self.shared.range.mode())?;
+        let reason = self.selected.reason_missing();
+        self.dom.set_text("mode", reason.unwrap_or_default())?;
+        let found = match (self.selected.span(), reason) {
+            (Some(_), _) => "shown",
+            (None, Some(_)) => "missing",
+            (None, None) => "",
+        };
+        set_attribute(&self.dom.root, "data-selected", found)
     }
 
     fn has_taken(&self, action: &Action) -> bool {

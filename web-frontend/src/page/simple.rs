@@ -4,7 +4,6 @@ use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 
 use super::dom::Dom;
-use crate::format;
 use crate::state::Keys;
 use crate::view::{Scene, View};
 
@@ -21,7 +20,7 @@ impl Keys for TableView {}
 impl View for TableView {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let TableView { name, html } = self;
-        let window = format::window(scene.shown.interval_ns);
+        let window = scene.window(scene.shown);
         scene.dom.set_text(&format!("{name}-window"), &window)?;
         let html = html(scene.shown);
         scene.dom.set_hidden(name, html.is_empty())?;

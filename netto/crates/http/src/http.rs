@@ -46,6 +46,7 @@ use netto_pipeline::metrics_collector::{CollectorData, MetricsCollector, SinkDro
 use netto_pipeline::playback::Controls;
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
+use netto_questions::api::Question;
 use netto_questions::history::HISTORY;
 use netto_sys::listener::Listener;
 use netto_sys::peer::user_of;
@@ -125,7 +126,7 @@ struct GzippedPages {
 /// If the socket cannot be used.
 pub fn start(listener: Listener, web: LiveWebConfig, wiring: Wiring) -> anyhow::Result<Server> {
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
-    let questions = std::iter::once(&HISTORY).chain(of_features);
+    let questions = [&HISTORY, &Question::SPAN].into_iter().chain(of_features);
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),

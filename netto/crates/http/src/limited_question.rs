@@ -5,18 +5,21 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix_web::web::Bytes;
-use metrics_common::codec::{self, ServerMessage};
+use metrics_common::codec::{self, Gap, ServerMessage};
 use metrics_common::{Info, Snapshot};
 use netto_metrics::prometheus::Metrics;
 use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
 use netto_pipeline::shared::Shared;
-use netto_questions::api::{Answer, Question, Refusal};
+use netto_questions::api::{Answer, Question, Refusal, Snapshots, sum_of};
 use netto_questions::newest::answer as answer_of_section;
-use netto_questions::selection::Selection;
+use netto_questions::selection::{Selection, When};
 
 use super::admission::{Visitor, Work};
 
+/// Why there is no sum of a time.
+const NOT_KEPT: &str =
+    "no interval of this time is kept: netto keeps those of the last minutes, and a log file all";
 /// Cached responses of one question for the current version, bytes.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -86,12 +89,13 @@ impl LimitedQuestion {
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
                 self.limited(&kept.past, selection, visitor, make).await
             }
-            kind @ (Answer::Recent(_) | Answer::Section) => {
+            kind @ (Answer::Recent(_) | Answer::Section | Answer::Span) => {
                 let name = self.question.name;
                 let make = move |selection: &Selection, recent: Arc<Recent>| {
-                    let mut snapshots = newest(&recent, selection.last_ns);
+                    let mut snapshots = selected(&recent, selection);
                     match kind {
                         Answer::Recent(answer) => answer(selection, &mut snapshots, &info),
+                        Answer::Span => span(&mut snapshots),
                         _ => answer_of_section(name, &mut snapshots, &info),
                     }
                 };
@@ -129,12 +133,37 @@ impl LimitedQuestion {
     }
 }
 
-/// The newest snapshots, covering this many nanoseconds.
-fn newest(recent: &Recent, last_ns: u64) -> impl Iterator<Item = Result<Snapshot, Refusal>> {
-    let newest = recent.entries().map(|entry| entry.time_unix_ns()).max();
-    let after_ns = newest.unwrap_or(0).saturating_sub(last_ns);
+/// All of these, added up, as a message for dashboards; a gap where there are none.
+fn span(snapshots: Snapshots<'_>) -> Result<Vec<u8>, Refusal> {
+    let message = match sum_of(snapshots)? {
+        Some(sum) => ServerMessage::Snapshot(Box::new(sum)),
+        None => ServerMessage::Gap(Gap {
+            reason: NOT_KEPT.to_owned(),
+            ..Gap::default()
+        }),
+    };
+    let failed = |error| Refusal::Failed(format!("the sum of the intervals: {error}"));
+    codec::encode(&message).map_err(failed)
+}
+
+/// The kept snapshots of the selected time: those that end in it.
+fn selected(
+    recent: &Recent,
+    selection: &Selection,
+) -> impl Iterator<Item = Result<Snapshot, Refusal>> {
+    let ends = || recent.entries().map(|entry| entry.time_unix_ns());
+    let newest_ns = ends().max().unwrap_or(0);
+    let unix_ns = |when: When| (when.unix_ms(newest_ns as f64 / 1e6) * 1e6) as u64;
+    let after_ns = match selection.from {
+        Some(from) => unix_ns(from),
+        None => newest_ns.saturating_sub(selection.last_ns),
+    };
+    let until_ns = selection.to.map_or(u64::MAX, unix_ns);
     let entries = recent.entries();
-    let entries = entries.filter(move |entry| entry.time_unix_ns() > after_ns);
+    let entries = entries.filter(move |entry| {
+        let end_ns = entry.time_unix_ns();
+        end_ns > after_ns && end_ns <= until_ns
+    });
     entries.filter_map(|entry| match codec::decode(&entry.snapshot) {
         Ok(ServerMessage::Snapshot(snapshot)) => Some(Ok(*snapshot)),
         Ok(_) => None,
@@ -291,6 +320,29 @@ mod tests {
         }
         kept.recent = None;
         assert!(answered(&asked, "", &kept).await.is_none());
+    }
+
+    #[actix_web::test]
+    async fn a_span_is_one_message_with_the_intervals_that_end_in_it_or_says_that_none_is_kept() {
+        let (kept, asked) = (kept(100), LimitedQuestion::new(&Question::SPAN));
+        for (query, first, last) in [
+            ("from=40&to=50", 41, 50),
+            ("from=40.5&to=50.9", 41, 50),
+            ("last=2s", 99, 100),
+            ("from=-10s", 91, 100),
+        ] {
+            let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
+            let Ok(ServerMessage::Snapshot(sum)) = codec::decode(&answer) else {
+                panic!("{query}: no snapshot");
+            };
+            assert_eq!(sum.time_unix_ns, last * SECOND_NS, "{query}");
+            assert_eq!(sum.interval_ns, (last - first + 1) * SECOND_NS, "{query}");
+        }
+        let none = answered(&asked, "from=1000&to=1010", &kept).await;
+        let Ok(ServerMessage::Gap(gap)) = codec::decode(&none.unwrap().unwrap()) else {
+            panic!("there is something");
+        };
+        assert!(gap.reason.contains("log file"), "{}", gap.reason);
     }
 
     #[test]

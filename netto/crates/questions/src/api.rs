@@ -52,6 +52,21 @@ impl Question {
         }
     }
 
+    /// The selected time of the newest snapshots, added up: what dashboards show of the past.
+    pub const SPAN: Question = Question {
+        name: "span",
+        keys: &["from", "to", "last"],
+        answer: Answer::Span,
+    };
+
+    /// The media type of an answer.
+    pub fn content_type(&self, selection: &Selection) -> &'static str {
+        match self.answer {
+            Answer::Span => "application/msgpack",
+            _ => selection.form.content_type(),
+        }
+    }
+
     /// Parses a query; `accept` is an HTTP header.
     ///
     /// # Errors
@@ -64,10 +79,13 @@ impl Question {
 /// The source of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
-    /// The newest snapshots, oldest first: those within the selection's `last_ns`.
+    /// The newest snapshots, oldest first: those of the selected time.
     Recent(fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>),
     /// The same added up: the section that has the question's name.
     Section,
+    /// The same added up: all of it, as the message that dashboards receive for one interval; a gap if there are
+    /// none.
+    Span,
     /// What features keep of all intervals since netto's start, each found by its type. The answer
     /// takes little time: it is computed for each request, while the next interval waits.
     State {

@@ -9,7 +9,6 @@ use web_sys::Window;
 use super::model;
 use crate::action::Format;
 use crate::axes::PlotArea;
-use crate::format;
 use crate::page::chart::TimeChart;
 use crate::page::dom::{Dom, focused_act};
 use crate::page::save::File;
@@ -68,7 +67,7 @@ impl View for About {
         self.show(dom, 1, "about-path", model::path(info, component))?;
         let figures = model::figures(info, scene.shown, component, scene.shared.basis);
         self.show(dom, 2, "about-figures", figures)?;
-        dom.set_text("about-window", &format::window(scene.shown.interval_ns))?;
+        dom.set_text("about-window", &scene.window(scene.shown))?;
         dom.set_text("about-help", &info.components[component].help)?;
         dom.set_text("about-advice", advice(slug).unwrap_or_default())?;
         self.chart.draw(scene, slug)

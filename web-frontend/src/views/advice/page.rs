@@ -8,10 +8,9 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::list;
-use crate::format;
 use crate::page::dom::{Dom, all};
 use crate::state::Keys;
-use crate::view::{Scene, View};
+use crate::view::{Scene, ShownTime, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -39,7 +38,8 @@ impl View for Advice {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let is_paused = scene.shown.sequence != scene.now.sequence;
-        if self.is_judged || is_paused || scene.judged.interval_ns < LEAST_NS {
+        let is_selected = scene.time == ShownTime::Selected;
+        if (self.is_judged && !is_selected) || is_paused || scene.judged.interval_ns < LEAST_NS {
             return Ok(());
         }
         self.is_judged = true;
@@ -49,9 +49,11 @@ impl View for Advice {
             .iter()
             .filter_map(|details| details.get_attribute("data-rule"));
         let open: Vec<String> = open.collect();
-        self.lasting.judge(scene.judged);
-        let html = list::of(self.lasting.said(), scene.judged.time_unix_ns, &open);
-        let window = format::window(scene.judged.interval_ns);
+        let mut at_once = is_selected.then(LastingAdvice::at_once);
+        let lasting = at_once.as_mut().unwrap_or(&mut self.lasting);
+        lasting.judge(scene.judged);
+        let html = list::of(lasting.said(), scene.judged.time_unix_ns, &open);
+        let window = scene.window(scene.judged);
         scene.dom.set_text("advice-window", &window)?;
         for id in ["advice", "jump-advice"] {
             scene.dom.set_hidden(id, html.is_empty())?;

@@ -25,7 +25,7 @@ pub struct Headline {
 }
 
 /// The headline; `None` if this host cannot measure networking.
-pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headline> {
+pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis, window: &str) -> Option<Headline> {
     let amount = Amount::of_component(info, snapshot, info.row_of(NETWORK)?)?;
     let all = snapshot.cpus.len();
     let share = || format!("{} of {THIS_HOST}", Basis::Host.say(amount));
@@ -40,7 +40,7 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headli
     Some(Headline {
         value: basis.say(amount),
         of,
-        beside: format!("{beside}, {}", format::window(snapshot.interval_ns)),
+        beside: format!("{beside}, {window}"),
         at_least: info
             .parts_of(NETWORK)
             .any(|part| reason_missing(info, snapshot, part).is_some()),
@@ -129,23 +129,28 @@ mod tests {
             at_least: false,
             power: None,
         };
-        assert_eq!(headline(&info, &snapshot, Basis::Host), Some(expected));
+        assert_eq!(
+            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s"),
+            Some(expected)
+        );
         let beside = "12.0 % of this host's CPU, over the last 0.5 s";
         for (basis, value, of) in [
             (Basis::Cpus, "0.24 CPUs", "of this host's 2"),
             (Basis::Milliseconds, "240.0 ms/s", "of CPU time, on 2 CPUs"),
         ] {
-            let shown = headline(&info, &snapshot, basis).unwrap();
+            let shown = headline(&info, &snapshot, basis, "over the last 0.5 s").unwrap();
             assert_eq!((shown.value.as_str(), shown.of.as_str()), (value, of));
             assert_eq!(shown.beside, beside);
         }
-        let of_parent = headline(&info, &snapshot, Basis::Parent).unwrap();
+        let of_parent = headline(&info, &snapshot, Basis::Parent, "over the last 0.5 s").unwrap();
         assert_eq!(
             of_parent.of, "of this host's CPU",
             "which is its only whole"
         );
         snapshot.sections.power = Some(fixture::power());
-        let power = headline(&info, &snapshot, Basis::Host).unwrap().power;
+        let power = headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+            .unwrap()
+            .power;
         let both = "≈ 3.2 W attributed to what was busy, 650 mW share of capacity";
         assert_eq!(power.as_deref(), Some(both));
     }
@@ -167,7 +172,9 @@ mod tests {
         let network = info.row_of(NETWORK).unwrap();
         let mut percent_of = |ns: u64| {
             fixture::cost(&mut snapshot).components[network] = Some(vec![ns, 0]);
-            headline(&info, &snapshot, Basis::Host).unwrap().value
+            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+                .unwrap()
+                .value
         };
         assert_eq!(percent_of(0), "0 %");
         assert_eq!(percent_of(1_000), "<0.01 %");
@@ -180,8 +187,15 @@ mod tests {
     fn a_headline_that_lacks_a_part_says_so_and_one_that_lacks_all_is_absent() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
-        assert!(headline(&info, &snapshot, Basis::Host).unwrap().at_least);
+        assert!(
+            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+                .unwrap()
+                .at_least
+        );
         fixture::take_away(&mut info, &mut snapshot, "network", "nothing works");
-        assert_eq!(headline(&info, &snapshot, Basis::Host), None);
+        assert_eq!(
+            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s"),
+            None
+        );
     }
 }

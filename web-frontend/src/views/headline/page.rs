@@ -34,10 +34,10 @@ impl Keys for Headline {}
 impl View for Headline {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        // It stays live while the rest of the page is paused.
+        // It stays live while the rest of the page is paused, and is of a time that is selected.
         let snapshot = scene.now;
         let basis = scene.shared.basis;
-        let share = match model::headline(info, snapshot, basis) {
+        let share = match model::headline(info, snapshot, basis, &scene.window(snapshot)) {
             Some(headline) => {
                 let bound = if headline.at_least { "at least " } else { "" };
                 dom.set_text("bound", bound)?;

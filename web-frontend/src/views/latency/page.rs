@@ -13,7 +13,7 @@ use super::{draw, model};
 use crate::axes::PlotArea;
 use crate::basis::THIS_HOST;
 use crate::color::Rgb;
-use crate::format::{self, escape_html};
+use crate::format::escape_html;
 use crate::line_chart::{self, LineChart};
 use crate::page::dom::Dom;
 use crate::page::marks::show_cursor;
@@ -157,7 +157,7 @@ impl View for Latency {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let (dom, shown) = (scene.dom, scene.shown);
-        dom.set_text("latency-window", &format::window(shown.interval_ns))?;
+        dom.set_text("latency-window", &scene.window(shown))?;
         let table = draw::table(&model::lines(shown, self.choices.grouping));
         dom.set_html("#latency-table", table)?;
         dom.set_text("latency-remarks", &model::remarks(shown))?;

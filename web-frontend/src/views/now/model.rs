@@ -109,8 +109,13 @@ pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> [Bar
 }
 
 /// The unit and the time of the values of all three.
-pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> String {
-    let window = format::window(snapshot.interval_ns);
+pub fn sentence(
+    info: &Info,
+    snapshot: &Snapshot,
+    focus: &str,
+    basis: Basis,
+    window: &str,
+) -> String {
     let index = info.row_of(focus);
     let whole = index.map_or(focus, |index| basis::name_of_whole(info, index));
     let phrase = match basis {
@@ -293,10 +298,10 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar
 /// The basis of a split.
 fn estimate(stacks: u64, interval_ns: u64, basis: Option<String>) -> String {
     let stacks = format::count(stacks);
-    let window = format::window(interval_ns);
+    let length = format::length(interval_ns);
     match basis {
-        None => format!("An estimate from {stacks} stacks {window}."),
-        Some(basis) => format!("An estimate from {stacks} stacks {window} and others: {basis}."),
+        None => format!("An estimate from {stacks} stacks in {length}."),
+        Some(basis) => format!("An estimate from {stacks} stacks in {length} and others: {basis}."),
     }
 }
 

@@ -11,7 +11,6 @@ use super::legend;
 use super::model::{self, Bar, REST};
 use super::tip;
 use crate::action::{Action, Format};
-use crate::format;
 use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute, set_text};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
@@ -57,10 +56,10 @@ impl View for Now {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        dom.set_text("now-window", &format::window(scene.shown.interval_ns))?;
+        dom.set_text("now-window", &scene.window(scene.shown))?;
         let (event, basis) = (scene.shared.event(), scene.shared.basis);
         let bars = model::bars(info, scene.shown, event, basis);
-        let sentence = model::sentence(info, scene.shown, event, basis);
+        let sentence = model::sentence(info, scene.shown, event, basis, &scene.window(scene.shown));
         dom.set_text("now-basis", &sentence)?;
         let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });

@@ -11,7 +11,7 @@ use super::choices::Choices;
 use super::model::{self, Question, Table, ZEROS};
 use super::{csv, draw, matrix};
 use crate::action::{Action, Format};
-use crate::format::{self, escape_html};
+use crate::format::escape_html;
 use crate::page::dom::{Dom, LiveText, all, replace, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
@@ -103,7 +103,7 @@ impl View for Owners {
                 shows_zeros: self.shows_zeros,
             },
         );
-        dom.set_text("owners-window", &format::window(shown.interval_ns))?;
+        dom.set_text("owners-window", &scene.window(shown))?;
         dom.set_text("owners-pair", &model::pair(info, shown, owners, basis))?;
         dom.set_text("owners-basis", &table.sentence)?;
         dom.set_text("owners-found", &model::found(owners, component))?;

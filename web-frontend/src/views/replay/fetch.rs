@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::model::{Overview, PlaybackMode, PlaybackState};
-use crate::page::fetch::{Json, JsonClient};
+use crate::page::fetch::{Body, Client, Json};
 
 const PLAYBACK: &str = "api/v1/replay";
 const OVERVIEW: &str = "api/v1/replay/course";
@@ -22,12 +22,12 @@ pub enum ReplayAnswer {
 }
 
 /// Sends requests and passes the answers on.
-pub struct ReplayClient(Rc<JsonClient>);
+pub struct ReplayClient(Rc<Client>);
 
 impl ReplayClient {
     /// A client that calls back with each answer.
     pub fn new(window: Window, done: impl Fn(ReplayAnswer) + 'static) -> ReplayClient {
-        ReplayClient(JsonClient::new(window, move |answer| {
+        ReplayClient(Client::new(window, Body::Json, move |answer| {
             let lost = || ReplayAnswer::Failed("it plays no recording any more".to_owned());
             done(match answer {
                 Ok(json) => read(json).unwrap_or_else(lost),

@@ -9,7 +9,7 @@ use web_sys::Window;
 use super::minute::Minute;
 use super::table;
 use crate::state::Keys;
-use crate::view::{Scene, View};
+use crate::view::{Scene, ShownTime, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -33,11 +33,23 @@ impl View for Slowest {
         if scene.shown.sequence != scene.now.sequence {
             return Ok(());
         }
-        let slowest = self.minute.sum();
+        let is_selected = scene.time == ShownTime::Selected;
+        let of_time = scene
+            .shown
+            .sections
+            .slowest
+            .as_ref()
+            .filter(|_| is_selected);
+        let slowest = of_time.cloned().unwrap_or_else(|| self.minute.sum());
         scene
             .dom
             .set_hidden("slowest", slowest.softirqs.is_empty())?;
-        let basis = format!("of the last minute, {}", slowest.basis());
+        let window = if is_selected {
+            scene.window(scene.shown)
+        } else {
+            "of the last minute".to_owned()
+        };
+        let basis = format!("{window}, {}", slowest.basis());
         scene.dom.set_text("slowest-basis", &basis)?;
         let html = table::of(&slowest, scene.dom.clock_offset_ms());
         scene.dom.set_html("#slowest-table", html)

@@ -11,7 +11,6 @@ use super::choices::Choices;
 use super::csv;
 use super::model::{self, Layout};
 use crate::action::{Action, Format};
-use crate::format;
 use crate::page::dom::{Dom, LiveText, all, replace};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
@@ -107,7 +106,7 @@ impl View for Table {
             shown: snapshot,
             ..
         } = *scene;
-        dom.set_text("table-window", &format::window(snapshot.interval_ns))?;
+        dom.set_text("table-window", &scene.window(snapshot))?;
         let sentence = model::sentence(self.choices.unit, scene.shared.basis);
         dom.set_text("table-basis", &sentence)?;
         let holder = dom.element("table")?;

@@ -10,7 +10,6 @@ use super::unit_cost::Ratio;
 use super::{model, tables};
 use crate::axes::PlotArea;
 use crate::color::Rgb;
-use crate::format;
 use crate::line_chart::{self, LineChart};
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
@@ -98,7 +97,7 @@ impl View for Traffic {
         let Scene {
             dom, info, shown, ..
         } = *scene;
-        dom.set_text("traffic-window", &format::window(shown.interval_ns))?;
+        dom.set_text("traffic-window", &scene.window(shown))?;
         let figures = model::figures(shown).into_iter();
         let figures = figures.map(|figure| {
             format!(

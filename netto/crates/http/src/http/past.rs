@@ -33,7 +33,7 @@ pub(super) async fn answer(
     if let (true, Answer::State { news, .. }) = (selection.follows, asked.question.answer) {
         return follow::lines(news, &visitor, state.clone());
     }
-    let content_type = selection.form.content_type();
+    let content_type = asked.question.content_type(&selection);
     let info = newest_info(&state);
     let sources = (kept, &state.wiring.metrics);
     match asked.answer(selection, sources, info, &visitor).await {

@@ -41,7 +41,7 @@ fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
     assert_eq!(parts.subtitle, "10.0 % of this host's CPU");
     assert_eq!(
         parts.note.as_deref(),
-        Some("An estimate from 100 stacks over the last 0.5 s.")
+        Some("An estimate from 100 stacks in 0.5 s.")
     );
 }
 
@@ -182,7 +182,8 @@ fn every_list_says_its_values_on_the_basis_of_the_page() {
         subtitles(Basis::Cpus)[1..],
         ["0.40 CPUs' worth of time", "0.20 CPUs' worth of time"]
     );
-    let sentence = |basis| sentence(&info, &snapshot, "rx_softirq", basis);
+    let window = "over the last 0.5 s";
+    let sentence = |basis| sentence(&info, &snapshot, "rx_softirq", basis, window);
     assert_eq!(
         sentence(Basis::Host),
         "Values in % of this host's CPU, 2 CPUs; over the last 0.5 s."
