@@ -85,11 +85,11 @@ impl TimeRange {
         }
     }
 
-    /// Pauses at this time, or continues.
+    /// Pauses at this time, or continues. A selected time stands still already.
     pub fn toggle_pause(&mut self, now_ms: f64) {
         match self.end {
             End::Paused(_) => self.go_live(),
-            End::At(ms) => self.end = End::Paused(ms),
+            End::At(_) => {}
             End::Now => self.end = End::Paused(now_ms),
         }
     }

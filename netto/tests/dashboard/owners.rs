@@ -102,5 +102,11 @@ fn owners() -> Result<()> {
         "return document.querySelectorAll('#owners-table thead th').length === 4 \
          && location.hash.includes('owners-of=gro')",
     )?;
+    // Figures of all softirqs do not stand beside those of one component.
+    browser.wait_until(
+        "pairs are not shown for a component",
+        "return document.getElementById('owners-matrix').hidden \
+         && document.getElementById('owners-pair').textContent.includes('all softirqs together')",
+    )?;
     browser.must_be_content()
 }

@@ -18,6 +18,16 @@ use crate::state::{Address, Keys, Pairs};
 use crate::view::{Reply, Scene, View};
 use metrics_common::component::NETWORK;
 
+/// In the place of the sentence on who took most from whom, where a component is chosen.
+const PAIRS_OF_ALL: &str =
+    "Who took time from whom is known of all softirqs together: choose all networking.";
+/// The elements of the matrix of who took from whom.
+const MATRIX: [&str; 3] = [
+    "owners-matrix-title",
+    "owners-matrix",
+    "owners-matrix-basis",
+];
+
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Owners::default())
@@ -104,7 +114,14 @@ impl View for Owners {
             },
         );
         dom.set_text("owners-window", &scene.window(shown))?;
-        dom.set_text("owners-pair", &model::pair(info, shown, owners, basis))?;
+        // Who took time from whom is not divided by component.
+        let has_pairs = component == network;
+        let pair = if has_pairs {
+            model::pair(info, shown, owners, basis)
+        } else {
+            PAIRS_OF_ALL.to_owned()
+        };
+        dom.set_text("owners-pair", &pair)?;
         dom.set_text("owners-basis", &table.sentence)?;
         dom.set_text("owners-found", &model::found(owners, component))?;
         self.draw_options(scene, component)?;
@@ -114,6 +131,12 @@ impl View for Owners {
         dom.set_text("owners-zeros", zeros.as_deref().unwrap_or_default())?;
         let are_shown = if self.shows_zeros { "true" } else { "false" };
         set_attribute(&dom.element("owners-zeros")?, "aria-expanded", are_shown)?;
+        for id in MATRIX {
+            dom.set_hidden(id, !has_pairs)?;
+        }
+        if !has_pairs {
+            return Ok(());
+        }
         let matrix = matrix::matrix(info, shown, owners, basis);
         dom.set_text("owners-matrix-basis", &matrix.sentence)?;
         dom.set_html("#owners-matrix", draw::matrix(&matrix))
