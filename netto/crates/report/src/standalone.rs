@@ -37,7 +37,7 @@ pub enum StandaloneError {
 
 /// What the dashboard says of now, and what a report does: it is of a span, and nothing in it is live.
 const OF_SPAN: [(&str, &str); 6] = [
-    ("Where the time goes now", "Where the time went"),
+    ("Where the time goes", "Where the time went"),
     (">Now</button>", ">In all</button>"),
     (">Live</button>", ">To the end</button>"),
     ("<kbd>esc</kbd> live", "<kbd>esc</kbd> to the end"),
