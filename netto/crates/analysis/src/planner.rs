@@ -39,8 +39,9 @@ const PROJECTED_NS: u64 = 500_000_000;
 /// Time constant with which what a group cost at its dearest is forgotten, nanoseconds: a load that pauses for some
 /// seconds goes on in windows that are short enough for it.
 const RECENT_NS: f64 = 30e9;
-/// The most of the budget that the tick's sampler may take at timers that are not ticks.
-const TIMERS_PART: f64 = 0.2;
+/// The most of the budget that the tick's sampler may take at timers that are not ticks: what samples may take before
+/// all else. For that perf's clock would take few.
+const TIMERS_PART: f64 = 0.4;
 /// Samples are fewer than needed where they are less than the first part of it, until they are the second part.
 const TOO_FEW: (f64, f64) = (0.7, 0.9);
 /// The least share of the host's CPU time that networking takes where that is judged.

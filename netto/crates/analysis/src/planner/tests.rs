@@ -268,8 +268,8 @@ fn where_timers_are_many_the_tick_takes_no_stacks_and_is_tried_again_ever_later(
     assert!(orders.has_ticks && orders.rates[0].ticks_hz > 0);
     let mut rests = Vec::new();
     for _ in 0..4 {
-        // 10,000 a second of 250 ns.
-        plans.timers_ratio = 0.0025;
+        // 12,500 a second of 400 ns.
+        plans.timers_ratio = 0.005;
         let orders = plans.after(0.0);
         let rate = orders.rates[0];
         assert!(
