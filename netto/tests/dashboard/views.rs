@@ -187,7 +187,7 @@ fn window() -> Result<()> {
         const [, number] = said.match(/^over the last ([0-9.]+) s$/) ?? [];
         return seconds > 0.15 && Math.abs(number - seconds) < Math.max(0.1, 0.1 * seconds)
             && document.getElementById("table-window").textContent === said
-            && document.querySelector("[data-bar-note='3']").textContent.includes(said);
+            && document.querySelector("[data-bar-note='3']").textContent.includes(`stacks in ${number} s`);
         "##,
     )?;
     browser.must_be_content()
