@@ -115,6 +115,7 @@ impl Page {
         let received = &mut self.received;
         match message {
             ServerMessage::Hello(info) => {
+                self.selected.ask_again_if_missing();
                 received.recent.forget();
                 received.steady = Steady::default();
                 let before = received.info.as_ref().zip(received.history.take());
@@ -202,20 +203,21 @@ impl Page {
         let sights = self.views.iter();
         let sights = sights.map(|(entry, _)| self.dom.is_view_in_sight(entry.name));
         let sights = sights.collect::<Result<Vec<bool>, JsValue>>()?;
-        let is_recording = self.received.info.as_ref().is_some_and(Info::is_recording);
-        let obstacle = if self.is_report() {
-            Some(selected::OF_A_REPORT)
-        } else {
-            is_recording.then_some(selected::OF_A_RECORDING)
-        };
-        let wanted = self.shared.range.selected();
-        self.selected.follow(wanted, obstacle);
+        // Not before the daemon has said whether it plays a recording.
+        if let Some(info) = &self.received.info {
+            let obstacle = if self.is_report() {
+                Some(selected::OF_A_REPORT)
+            } else {
+                info.is_recording().then_some(selected::OF_A_RECORDING)
+            };
+            let wanted = self.shared.range.selected();
+            self.selected.follow(wanted, obstacle);
+        }
         self.draw_link()?;
         self.draw_controls()?;
         self.received.sum_recent();
         self.follow_leader();
-        let is_paused = self.shared.range.is_paused();
-        self.received.freeze(is_paused);
+        self.received.freeze(self.shared.range.is_paused());
         if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
             self.drawn.clear();

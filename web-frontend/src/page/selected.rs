@@ -73,6 +73,13 @@ impl Selected {
         };
     }
 
+    /// The daemon is there anew: it may have what it had not.
+    pub fn ask_again_if_missing(&mut self) {
+        if self.span().is_none() {
+            self.wanted = None;
+        }
+    }
+
     /// What is to be shown.
     pub fn span(&self) -> Option<&RecentSpan> {
         self.found.as_ref()?.as_ref().ok()

@@ -250,6 +250,11 @@ impl Planner {
         }
     }
 
+    /// Records that the tick's sampler could not be attached.
+    pub fn fail_ticks(&mut self, now_ns: u64) {
+        self.ticks.fail(now_ns);
+    }
+
     /// Learns what a window took: CPU time of the thread that attached and detached its probes, and how often it
     /// did so.
     pub fn learn_window(

@@ -71,6 +71,12 @@ impl IntervalFindings<'_> {
         rows.find(|(source, _)| *source == wanted)
             .map(|(_, row)| *row)
     }
+
+    /// Ticks of the CPU in this column that took a stack: they come only while it is busy.
+    fn sampled_ticks(&self, column: usize, readers: &Readers) -> f64 {
+        let busy = self.busy_ratio.map_or(1.0, |ratios| ratios[column]);
+        readers.ticks_hz(self.cpus[column]) as f64 * busy * self.interval_ns as f64 / 1e9
+    }
 }
 
 /// See the head of this file.
@@ -556,7 +562,9 @@ impl Overhead {
         grown.extend(cpus.iter().map(|&cpu| {
             let now = readers.timers(cpu);
             let before = before.get_mut(cpu as usize);
-            before.map_or(0, |before| now - std::mem::replace(before, now).min(now))
+            before.map_or(0, |before| {
+                now.saturating_sub(std::mem::replace(before, now))
+            })
         }));
     }
 
@@ -565,11 +573,13 @@ impl Overhead {
         let Some(run_ns) = readers.tick.as_mut().and_then(TickSampler::run_ns) else {
             return;
         };
-        let seconds = findings.interval_ns as f64 / 1e9;
-        let ticks_hz: u64 = findings.cpus.iter().map(|cpu| readers.ticks_hz(*cpu)).sum();
+        let columns = 0..findings.cpus.len();
+        let sampled: f64 = columns
+            .map(|column| findings.sampled_ticks(column, readers))
+            .sum();
         let timers: u64 = self.timers.1.iter().sum();
-        let sampled = ticks_hz as f64 * seconds / timers.max(1) as f64;
-        self.prices.learn_timers(run_ns, sampled);
+        self.prices
+            .learn_timers(run_ns, sampled / timers.max(1) as f64);
     }
 
     /// What the tick's sampler took at timers on the CPU in this column, nanoseconds.
@@ -683,9 +693,7 @@ impl Overhead {
             let seconds = findings.interval_ns as f64 / 1e9;
             let of_windows = self.groups.iter().map(|member| member.window_samples(cpu));
             let perf = readers.perf_hz(cpu) as f64 * seconds + of_windows.sum::<f64>();
-            // A tick comes only while the CPU is busy.
-            let busy = findings.busy_ratio.map_or(1.0, |ratios| ratios[column]);
-            let ticks = readers.ticks_hz(cpu) as f64 * busy * seconds;
+            let ticks = findings.sampled_ticks(column, readers);
             let samples_ns = perf * sample_ns + ticks * self.prices.sample_ns;
             Some((samples_ns + self.timers_ns(column)) as u64)
         };
@@ -814,6 +822,7 @@ impl Overhead {
             );
             if let Err(error) = tick.attach(orders.has_ticks) {
                 tracing::warn!("the scheduler's tick takes no stacks: {error:#}");
+                self.planner.fail_ticks(system::monotonic_ns());
             }
         }
         readers.samplers.as_ref()?;

@@ -116,6 +116,8 @@ pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WINDOW: &str = "over the last 0.5 s";
     use crate::fixture;
 
     #[test]
@@ -130,7 +132,7 @@ mod tests {
             power: None,
         };
         assert_eq!(
-            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s"),
+            headline(&info, &snapshot, Basis::Host, WINDOW),
             Some(expected)
         );
         let beside = "12.0 % of this host's CPU, over the last 0.5 s";
@@ -138,17 +140,17 @@ mod tests {
             (Basis::Cpus, "0.24 CPUs", "of this host's 2"),
             (Basis::Milliseconds, "240.0 ms/s", "of CPU time, on 2 CPUs"),
         ] {
-            let shown = headline(&info, &snapshot, basis, "over the last 0.5 s").unwrap();
+            let shown = headline(&info, &snapshot, basis, WINDOW).unwrap();
             assert_eq!((shown.value.as_str(), shown.of.as_str()), (value, of));
             assert_eq!(shown.beside, beside);
         }
-        let of_parent = headline(&info, &snapshot, Basis::Parent, "over the last 0.5 s").unwrap();
+        let of_parent = headline(&info, &snapshot, Basis::Parent, WINDOW).unwrap();
         assert_eq!(
             of_parent.of, "of this host's CPU",
             "which is its only whole"
         );
         snapshot.sections.power = Some(fixture::power());
-        let power = headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+        let power = headline(&info, &snapshot, Basis::Host, WINDOW)
             .unwrap()
             .power;
         let both = "≈ 3.2 W attributed to what was busy, 650 mW share of capacity";
@@ -172,7 +174,7 @@ mod tests {
         let network = info.row_of(NETWORK).unwrap();
         let mut percent_of = |ns: u64| {
             fixture::cost(&mut snapshot).components[network] = Some(vec![ns, 0]);
-            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+            headline(&info, &snapshot, Basis::Host, WINDOW)
                 .unwrap()
                 .value
         };
@@ -188,14 +190,11 @@ mod tests {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
         assert!(
-            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s")
+            headline(&info, &snapshot, Basis::Host, WINDOW)
                 .unwrap()
                 .at_least
         );
         fixture::take_away(&mut info, &mut snapshot, "network", "nothing works");
-        assert_eq!(
-            headline(&info, &snapshot, Basis::Host, "over the last 0.5 s"),
-            None
-        );
+        assert_eq!(headline(&info, &snapshot, Basis::Host, WINDOW), None);
     }
 }

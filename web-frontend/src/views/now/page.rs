@@ -56,10 +56,11 @@ impl View for Now {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        dom.set_text("now-window", &scene.window(scene.shown))?;
+        let window = scene.window(scene.shown);
+        dom.set_text("now-window", &window)?;
         let (event, basis) = (scene.shared.event(), scene.shared.basis);
         let bars = model::bars(info, scene.shown, event, basis);
-        let sentence = model::sentence(info, scene.shown, event, basis, &scene.window(scene.shown));
+        let sentence = model::sentence(info, scene.shown, event, basis, &window);
         dom.set_text("now-basis", &sentence)?;
         let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });
