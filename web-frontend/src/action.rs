@@ -71,6 +71,8 @@ pub enum Action {
     Flame,
     /// Expand or collapse the components of the owner with this key.
     Owner(String),
+    /// Order the owners by the column of this name.
+    OwnersBy(String),
     /// Zoom out in the flame graph to this depth below the root.
     Zoom(usize),
     /// Enable or disable shortcuts of single keys.
@@ -122,6 +124,7 @@ impl fmt::Display for Action {
             Action::Zeros(bar) => write!(f, "zeros:{bar}"),
             Action::Flame => f.write_str("flame"),
             Action::Owner(key) => write!(f, "owner:{key}"),
+            Action::OwnersBy(column) => write!(f, "owners-by:{column}"),
             Action::Zoom(depth) => write!(f, "zoom:{depth}"),
             Action::Keys => f.write_str("keys"),
             Action::Hide(view) => write!(f, "hide:{view}"),
@@ -156,6 +159,7 @@ impl FromStr for Action {
             "zeros" => object.parse().ok().map(Action::Zeros),
             "flame" => Some(Action::Flame),
             "owner" => Some(Action::Owner(slug())),
+            "owners-by" => Some(Action::OwnersBy(slug())),
             "zoom" => object.parse().ok().map(Action::Zoom),
             "keys" => Some(Action::Keys),
             "hide" => Some(Action::Hide(slug())),
@@ -192,6 +196,7 @@ mod tests {
             Action::Zeros(2),
             Action::Flame,
             Action::Owner("cgroup_77".to_owned()),
+            Action::OwnersBy("took".to_owned()),
             Action::Zoom(3),
             Action::Keys,
             Action::Hide("time".to_owned()),

@@ -192,6 +192,10 @@ impl App {
                 }
             })?;
         }
+        let root = document.document_element().ok_or("there is no page")?;
+        self.listen(&root, "pointerleave", |app, _: DomEvent| {
+            app.page.borrow_mut().drop_tip()
+        })?;
         self.listen(
             &document,
             "pointerdown",

@@ -83,6 +83,11 @@ impl PlotArea {
         f64::from(self.left) + share * f64::from(self.right - self.left)
     }
 
+    /// The value at a pixel, on an axis that ends at `top`.
+    pub fn value_at(&self, y: f64, top: f64) -> f64 {
+        (f64::from(self.bottom) - y) / f64::from(self.bottom - self.top) * top
+    }
+
     /// The pixel of a value, on an axis that ends at `top`.
     pub fn y(&self, value: f64, top: f64) -> i32 {
         let share = (value / top).clamp(0.0, 1.0);
@@ -129,6 +134,15 @@ pub(crate) fn draw_times<DB: DrawingBackend>(
                 let style = rgb(MARK).mix(strength).filled();
                 area.draw(&Rectangle::new([(from, top), (to, bottom)], style))?;
             }
+            // To the left of its begin, if it does not fit to the right.
+            let is_at_left = from + text_width(&mark.label) > plot.right;
+            let (x, anchor) = match (is_at_left, has_lines) {
+                (true, true) => (from - 4, HPos::Right),
+                (false, true) => (from + 4, HPos::Left),
+                (_, false) => continue,
+            };
+            let style = text_style(FONT_PX - 1, FontStyle::Bold, theme.ink, anchor);
+            area.draw(&Text::new(mark.label.as_str(), (x, plot.top + 8), style))?;
         }
     }
     for (at, text) in timeline::ticks(frame, most, times.offset_ms) {
@@ -144,6 +158,11 @@ pub(crate) fn draw_times<DB: DrawingBackend>(
         }
     }
     Ok(())
+}
+
+/// About the width of a bold text on the axes, pixels.
+fn text_width(text: &str) -> i32 {
+    (text.chars().count() as f64 * 0.62 * f64::from(FONT_PX)) as i32
 }
 
 fn grid_style(theme: Theme) -> ShapeStyle {

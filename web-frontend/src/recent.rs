@@ -1,5 +1,5 @@
-//! The recent past shown as "now", the same for all views: the shortest time span with enough
-//! stacks for a meaningful split of networking. On a busy host it is the newest interval. Pure.
+//! The recent past shown as "now", the same for all views, the verdict included: some seconds, or as
+//! long a time as has enough stacks for a meaningful split of networking. Pure.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,28 @@ use metrics_common::component::NETWORK;
 
 /// With this many stacks, a share of a half has a 95 % interval of ± 7 percentage points.
 pub const ENOUGH_STACKS: u64 = 200;
+/// Shortest span, unless one interval is longer or nothing older is known: what is said of it does not
+/// change with every interval.
+const SHORTEST_NS: u64 = 3_000_000_000;
 /// Longest span; older data may be of another load.
 const LONGEST_NS: u64 = 30_000_000_000;
 /// Most intervals; each is a whole snapshot, of some hundred kilobytes with 128 CPUs.
 const MOST_INTERVALS: usize = 60;
+
+/// What the time that is shown is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownTime {
+    /// The newest.
+    Now,
+    /// That at which the page was paused.
+    Paused,
+    /// The last before the connection was lost.
+    Stale,
+    /// What the reader has selected.
+    Selected,
+    /// All of a report.
+    Report,
+}
 
 /// The newest intervals that may be shown together.
 #[derive(Debug, Default)]
@@ -62,8 +80,9 @@ impl Recent {
         let newest_first = self.intervals.iter().rev().take(MOST_INTERVALS);
         let mut count = 0;
         for interval in newest_first {
+            let is_enough = covered_ns >= SHORTEST_NS && stacks >= ENOUGH_STACKS;
             covered_ns = covered_ns.saturating_add(interval.snapshot.interval_ns);
-            if count > 0 && (stacks >= ENOUGH_STACKS || covered_ns > LONGEST_NS) {
+            if count > 0 && (is_enough || covered_ns > LONGEST_NS) {
                 break;
             }
             stacks = stacks.saturating_add(interval.stacks);
@@ -127,16 +146,22 @@ mod tests {
 
     #[test]
     fn the_shortest_stretch_with_enough_stacks_is_shown() {
-        assert_eq!(shown_s(&recent(&[500, 500, 500])), 1);
-        assert_eq!(shown_s(&recent(&[500, 150, 60])), 2);
-        assert_eq!(shown_s(&recent(&[500, 3, 2])), 3);
-        let shown = recent(&[500, 150, 60]).shown().unwrap();
-        assert_eq!((shown.first_sequence, shown.snapshot.sequence), (2, 3));
+        assert_eq!(shown_s(&recent(&[500, 50, 100, 60])), 3);
+        assert_eq!(shown_s(&recent(&[500, 150, 3, 3, 50])), 4);
+        assert_eq!(shown_s(&recent(&[500, 3, 2, 1, 1])), 5);
+        let shown = recent(&[500, 150, 60, 3]).shown().unwrap();
+        assert_eq!((shown.first_sequence, shown.snapshot.sequence), (2, 4));
+    }
+
+    #[test]
+    fn many_stacks_do_not_make_it_shorter_than_what_can_be_read() {
+        assert_eq!(shown_s(&recent(&[500; 9])), 3);
+        assert_eq!(shown_s(&recent(&[500])), 1, "nothing older is known");
     }
 
     #[test]
     fn times_of_the_stretch_are_sums() {
-        let (once, thrice) = (recent(&[500]), recent(&[0, 0, 0]));
+        let (once, thrice) = (recent(&[500]), recent(&[0, 0, 500]));
         let total = |recent: &Recent| {
             let row = fixture::info().row_of(NETWORK).unwrap();
             recent.shown().unwrap().snapshot.total_ns(row).unwrap()
@@ -151,7 +176,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_is_shown_however_short_intervals_are() {
-        assert_eq!(recent(&[500; 100]).intervals.len(), 1);
+        assert_eq!(recent(&[500; 100]).intervals.len(), 3);
         let mut recent = Recent::default();
         for sequence in 1..=1000 {
             let mut interval = interval(sequence, 0);

@@ -64,8 +64,10 @@ impl Frame {
 }
 
 /// A span of time that is marked in drawings, milliseconds since the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
+    /// What it is, in a few words.
+    pub label: String,
     /// Its begin.
     pub from_ms: f64,
     /// Its end; infinite while it lasts.

@@ -10,6 +10,7 @@ use crate::axes::LEFT_PX;
 use crate::format;
 use crate::page::dom::Dom;
 use crate::page::save::File;
+use crate::recent::ShownTime;
 use crate::state::{Keys, Shared};
 use crate::timeline::{self, Frame, Mark, Times};
 
@@ -17,17 +18,6 @@ use crate::timeline::{self, Frame, Mark, Times};
 /// ones would cost more than they show.
 const STEP_PX: u32 = 3;
 const MOST_STEPS: u32 = 320;
-
-/// What the time that is shown is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShownTime {
-    /// The newest, or that at which the page was paused.
-    Now,
-    /// What the reader has selected.
-    Selected,
-    /// All of a report.
-    Report,
-}
 
 /// The data that a view draws.
 pub struct Scene<'a> {
@@ -39,11 +29,8 @@ pub struct Scene<'a> {
     pub history: &'a History,
     /// The newest interval.
     pub latest: &'a Snapshot,
-    /// The newest span with enough stacks, as one interval ([`crate::recent`]); the selected time, if there is one.
-    pub now: &'a Snapshot,
-    /// The last seconds, on which verdict and advice rest ([`netto_judges::steady`]), or the selected time.
-    pub judged: &'a Snapshot,
-    /// The span to show: `now`, unless the page is paused.
+    /// The time that every view shows, as one interval: the last seconds ([`crate::recent`]), those before the
+    /// page was paused, or the selected time.
     pub shown: &'a Snapshot,
     /// What time that is.
     pub time: ShownTime,
@@ -75,7 +62,7 @@ impl Scene<'_> {
         match self.time {
             ShownTime::Now => format::window(values.interval_ns),
             ShownTime::Report => format!("over {}", format::length(values.interval_ns)),
-            ShownTime::Selected => {
+            ShownTime::Selected | ShownTime::Paused | ShownTime::Stale => {
                 let offset_ms = self.dom.clock_offset_ms();
                 let [from, to] =
                     [end_ms - length_ms, end_ms].map(|ms| timeline::clock(ms, offset_ms, true));
@@ -90,6 +77,12 @@ impl Scene<'_> {
             offset_ms: self.dom.clock_offset_ms(),
             marks: self.marks.clone(),
         }
+    }
+
+    /// The clock time at which the shown time ends.
+    pub fn end_clock(&self) -> String {
+        let end_ms = self.shown.time_unix_ns as f64 / 1e6;
+        timeline::clock(end_ms, self.dom.clock_offset_ms(), true)
     }
 
     /// Number of CPUs of the host.

@@ -191,6 +191,8 @@ impl Owner {
                 format!("container {}", short(&self.container))
             } else if !self.unit.is_empty() {
                 self.unit.clone()
+            } else if self.cgroup == "/" {
+                "root control group (no container)".to_owned()
             } else if !self.cgroup.is_empty() {
                 self.cgroup.clone()
             } else {

@@ -13,24 +13,33 @@ use crate::http;
 /// Demonstrations that tests share, for a reader changes nothing of them: the first test that
 /// needs one starts it.
 static USUAL: Mutex<Option<Arc<Demo>>> = Mutex::new(None);
+static SLOW: Mutex<Option<Arc<Demo>>> = Mutex::new(None);
 static WIDE: Mutex<Option<Arc<Demo>>> = Mutex::new(None);
+
+/// Length of an interval that is shown alone, milliseconds.
+pub const SLOW_MS: u32 = 3_000;
 
 /// The shared demonstration of 16 CPUs.
 pub fn usual() -> Result<Arc<Demo>> {
-    shared(&USUAL, 16)
+    shared(&USUAL, 16, 500)
+}
+
+/// The shared demonstration of 16 CPUs whose intervals are so long that the page shows one of them.
+pub fn slow() -> Result<Arc<Demo>> {
+    shared(&SLOW, 16, SLOW_MS)
 }
 
 /// The shared demonstration of 128 CPUs.
 pub fn wide() -> Result<Arc<Demo>> {
-    shared(&WIDE, 128)
+    shared(&WIDE, 128, 500)
 }
 
-fn shared(place: &Mutex<Option<Arc<Demo>>>, cpus: u32) -> Result<Arc<Demo>> {
+fn shared(place: &Mutex<Option<Arc<Demo>>>, cpus: u32, period_ms: u32) -> Result<Arc<Demo>> {
     let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
     match &*place {
         Some(demo) => Ok(demo.clone()),
         None => {
-            let demo = child::start_lasting(move || Demo::start(cpus, 500))?;
+            let demo = child::start_lasting(move || Demo::start(cpus, period_ms))?;
             Ok(place.insert(Arc::new(demo)).clone())
         }
     }
@@ -38,7 +47,7 @@ fn shared(place: &Mutex<Option<Arc<Demo>>>, cpus: u32) -> Result<Arc<Demo>> {
 
 /// Ends those that were shared.
 pub fn end() {
-    for place in [&USUAL, &WIDE] {
+    for place in [&USUAL, &SLOW, &WIDE] {
         place.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::latency::words::time;
 
 use crate::browser::Browser;
-use crate::demo::Demo;
+use crate::demo::{self, Demo};
 use crate::trial::tests;
 
 tests! {
@@ -24,7 +24,7 @@ fn latency() -> Result<()> {
             remarks: document.getElementById("latency-remarks").textContent,
         };
     "##;
-    let demo = Demo::with_latency(16, 500)?;
+    let demo = Demo::with_latency(16, demo::SLOW_MS)?;
     let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = demo.shown(&browser, LINES)?;

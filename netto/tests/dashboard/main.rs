@@ -12,6 +12,7 @@ mod common;
 mod demo;
 mod endurance;
 mod figures;
+mod first_screen;
 mod flame;
 mod latency;
 mod owners;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let filter = arguments.filter.clone().unwrap_or_default();
     let trials = [
         views::TESTS,
+        first_screen::TESTS,
         reader::TESTS,
         figures::TESTS,
         replay::TESTS,

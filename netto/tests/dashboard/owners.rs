@@ -22,18 +22,16 @@ fn owners() -> Result<()> {
             pair: document.getElementById("owners-pair").textContent,
         };
     "##;
-    let demo = demo::usual()?;
+    let demo = demo::slow()?;
     let browser = Browser::tall()?;
     browser.open(&demo.page("basis=ms"))?;
     let (page, snapshot) = demo.shown(&browser, LINES)?;
     let owners = &snapshot["owners"];
     let listed = owners["owners"].as_array().context("no owners")?;
     let lines = page["lines"].as_array().context("no lines")?;
-    ensure!(lines.len() == listed.len(), "{lines:?}");
     let taken = owners["taken"].as_array().context("no pairs")?;
     for (place, owner) in listed.iter().enumerate() {
         let line = lines.iter().find(|line| line[0] == owner["label"]);
-        let line = line.with_context(|| format!("no line for {owner}"))?;
         let caused = owner["caused"].as_array().context("no components")?;
         let caused: u64 = caused
             .iter()
@@ -43,10 +41,17 @@ fn owners() -> Result<()> {
             .iter()
             .filter(|pair| pair["payer"] == place && pair["cause"] != place);
         let paid: u64 = paid.filter_map(|pair| pair["ns"].as_u64()).sum();
-        // Half a second.
+        // Who lost no more than chance gives is folded.
+        let Some(line) = line else {
+            ensure!(caused == 0, "no line for {owner}");
+            continue;
+        };
         for (column, ns) in [(1, caused), (5, paid)] {
             let shown = line[column].as_str().context("no value")?.replace('<', "");
-            let (shown, expected) = (shown.parse::<f64>()?, ns as f64 / 5e5);
+            let (shown, expected) = (
+                shown.parse::<f64>()?,
+                ns as f64 / 1e3 / f64::from(demo::SLOW_MS),
+            );
             ensure!((shown - expected).abs() <= 0.11, "{line}: {expected}");
         }
     }

@@ -174,13 +174,21 @@ fn pause() -> Result<()> {
     let cells =
         "return Array.from(document.querySelectorAll('[data-cell]'), (e) => e.textContent).join()";
     let before = browser.script(cells)?;
-    // The daemon continues, and so does the headline.
+    // The page says of what moment it is, in the list of tabs, too.
+    let clock = "/^paused (at )?[0-2][0-9]:[0-5][0-9]:[0-5][0-9]/";
+    let said = format!(
+        "return [document.getElementById('mode').textContent, document.title].every((text) => {clock}.test(text))"
+    );
+    browser.wait_until("the moment is named", &said)?;
+    let headline = browser.text("#share")?;
+    // The daemon continues.
     child::eventually(|| {
         let made = demo.snapshot()?["sequence"].as_u64().unwrap_or_default();
         ensure!(made > held + 4, "{made}");
         Ok(())
     })?;
     ensure!(sequence(&browser)? == held && browser.script(cells)? == before);
+    ensure!(browser.text("#share")? == headline, "the headline moved");
     browser.click("live")?;
     browser.wait_until("the page goes on", &format!("{SEQUENCE} > {}", held + 4))?;
     browser.must_be_content()
@@ -469,6 +477,29 @@ fn a_lost_daemon_is_told_and_its_return_repeats_no_point() -> Result<()> {
     ensure!(
         banner.contains("SIGTERM") && banner.contains("values are old"),
         "{banner}"
+    );
+    // Everything that could be taken for the present says so.
+    let said = browser.script(
+        r##"
+        const chart = document.getElementById("events");
+        return [document.title, document.getElementById("mode").textContent,
+            document.getElementById("now-window").textContent,
+            getComputedStyle(chart, "::after").content,
+            document.querySelector("[data-act=live]").ariaPressed,
+            getComputedStyle(document.getElementById("owners")).opacity].join("|");
+        "##,
+    )?;
+    let said = said.as_str().context("no text")?;
+    let parts: Vec<&str> = said.split('|').collect();
+    ensure!(parts[0].starts_with("connection lost "), "{said}");
+    ensure!(
+        parts[1].starts_with("connection lost: the last values are of "),
+        "{said}"
+    );
+    ensure!(parts[2].contains(" to "), "{said}");
+    ensure!(
+        parts[3] == "\"connection lost\"" && parts[4] == "false" && parts[5] == "0.55",
+        "{said}"
     );
     let second = Demo::start_on(port, 2, 500)?;
     browser.wait_until(

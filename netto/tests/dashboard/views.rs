@@ -84,7 +84,7 @@ fn nettos_own_cost_is_one_figure_with_its_parts() -> Result<()> {
                 (row) => [row.dataset.part, list(row)])),
         };
     "##;
-    let demo = demo::usual()?;
+    let demo = demo::slow()?;
     let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     // The parts can be expanded, by the keyboard too.
@@ -237,7 +237,7 @@ const READ_PAGE: &str = r#"
 "#;
 
 fn values_match() -> Result<()> {
-    let demo = demo::usual()?;
+    let demo = demo::slow()?;
     let browser = Browser::tall()?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = demo.shown(&browser, READ_PAGE)?;
@@ -424,7 +424,7 @@ fn advice() -> Result<()> {
     browser.open(&demo.page(""))?;
     browser.wait_until(
         "it can be jumped to",
-        "return !document.getElementById('jump-advice').hidden",
+        "return !document.querySelector('.sections [data-act=\"jump:advice\"]').hidden",
     )?;
     browser.click("jump:advice")?;
     browser.wait_until(

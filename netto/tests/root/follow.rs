@@ -72,11 +72,25 @@ impl Followed {
         Followed::started(options, Daemon::start)
     }
 
+    /// Starts netto with a log as its users write it: rounded, and some seconds late.
+    pub fn with_usual_log(options: &[&str]) -> Result<Self> {
+        Followed::with_log(&[], options, Daemon::start)
+    }
+
     fn started(options: &[&str], start: fn(&[&str]) -> Result<Daemon>) -> Result<Self> {
+        Followed::with_log(&["--log-flush", "0", "--log-exact"], options, start)
+    }
+
+    fn with_log(
+        log_options: &[&str],
+        options: &[&str],
+        start: fn(&[&str]) -> Result<Daemon>,
+    ) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
         let path_text = path.to_string_lossy();
-        let mut all = vec!["--log-file", &path_text, "--log-flush", "0", "--log-exact"];
+        let mut all = vec!["--log-file", &path_text];
+        all.extend(log_options);
         if !options.contains(&"--user-period") {
             all.extend(["--user-period", short_interval()]);
         }

@@ -106,6 +106,19 @@ impl Chart {
     }
 }
 
+impl Chart {
+    /// The layer that is drawn at this value in a step.
+    pub fn layer_at(&self, step: usize, value: f64) -> Option<&Layer> {
+        let mut below = 0.0;
+        self.layers.iter().find(|layer| {
+            let height = layer.value_at(step).unwrap_or(0.0);
+            let is_within = (below..below + height).contains(&value);
+            below += height;
+            is_within
+        })
+    }
+}
+
 fn sum_at(layers: &[Layer], step: usize) -> Option<f64> {
     let values = || layers.iter().filter_map(|layer| layer.value_at(step));
     values().next().map(|_| values().sum())

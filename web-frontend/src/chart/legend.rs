@@ -26,12 +26,14 @@ pub struct LegendRow {
     pub mean: Option<f64>,
     /// Its largest value in the time span.
     pub max: Option<f64>,
+    /// Whether it is the sum of those without a line of their own.
+    pub is_others: bool,
 }
 
 /// The legend at a step (by default the last one with values): components by their mean in
 /// descending order, then the others, if any, then the total. Values and means add up to the total;
-/// maxima may be at different times.
-pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
+/// maxima may be at different times. The others have lines of their own, too, if all are wanted.
+pub fn lines(chart: &Chart, step: Option<usize>, are_all_wanted: bool) -> Vec<LegendRow> {
     let step = step.or_else(|| {
         let mut latest_first = (0..chart.frame.steps).rev();
         latest_first.find(|&step| chart.sum_at(step).is_some())
@@ -47,11 +49,8 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
         return Vec::new();
     }
     // One line is as good as “1 other”.
-    let shown = if layers.len() > TOP + 1 {
-        TOP
-    } else {
-        layers.len()
-    };
+    let has_others = layers.len() > TOP + 1;
+    let shown = if has_others { TOP } else { layers.len() };
     let (top, rest) = layers.split_at(shown);
     let line = |of: &[&Layer], key: Option<&Layer>, label: String| LegendRow {
         key: key.map(|layer| layer.key.clone()),
@@ -62,13 +61,21 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
         max: (0..chart.frame.steps)
             .filter_map(|step| value_at(chart, of, step))
             .reduce(f64::max),
+        is_others: false,
     };
     let mut lines: Vec<LegendRow> = top
         .iter()
         .map(|layer| line(&[*layer], Some(layer), layer.label.clone()))
         .collect();
     if !rest.is_empty() {
-        lines.push(line(rest, None, format!("Other ({})", rest.len())));
+        lines.push(LegendRow {
+            is_others: true,
+            ..line(rest, None, format!("Other ({})", rest.len()))
+        });
+    }
+    if are_all_wanted {
+        let others = rest.iter();
+        lines.extend(others.map(|layer| line(&[*layer], Some(layer), layer.label.clone())));
     }
     if layers.len() > 1 {
         lines.push(line(&layers, None, "Total".to_owned()));
@@ -119,8 +126,13 @@ pub fn layout(lines: &[LegendRow]) -> Vec<(Option<String>, String)> {
 pub type More = fn(&str, &str) -> String;
 
 /// The legend's markup without values, as a table; elements for values have `data-value`, in the
-/// order of [`texts`]. `more` adds a second button to a name.
-pub fn html(lines: &[LegendRow], caption: &str, more: Option<More>) -> String {
+/// order of [`texts`]. `more` adds a second button to a name, and `others` is what opens the others.
+pub fn html(
+    lines: &[LegendRow],
+    caption: &str,
+    more: Option<More>,
+    others: Option<(&Action, bool)>,
+) -> String {
     let mut html = format!(
         "<caption>{}</caption><thead><tr><th scope=\"col\">Component</th>\
          <th scope=\"col\" class=\"when\" data-value></th><th scope=\"col\">Mean</th>\
@@ -145,10 +157,16 @@ pub fn html(lines: &[LegendRow], caption: &str, more: Option<More>) -> String {
                         .map_or(String::new(), |more| more(key, &line.label)),
                 ),
             ),
-            None => (
-                " class=\"several\"".to_owned(),
-                format!("<span class=\"name\">{label}</span>"),
-            ),
+            None => {
+                let name = match others.filter(|_| line.is_others) {
+                    Some((action, is_open)) => format!(
+                        "<button class=\"entry\" aria-expanded=\"{is_open}\"{}><span class=\"name\">{label}</span></button>",
+                        action.attribute()
+                    ),
+                    None => format!("<span class=\"name\">{label}</span>"),
+                };
+                (" class=\"several\"".to_owned(), name)
+            }
         };
         html.push_str(&format!(
             "<tr{row}><th scope=\"row\">{name}</th><td class=\"value\" data-value></td>\
@@ -213,7 +231,7 @@ mod tests {
     fn values(chart: &Chart, step: Option<usize>) -> Vec<(String, [f64; 3])> {
         let or_none = |value: Option<f64>| value.unwrap_or(-1.0);
         let rounded = |value: f64| (value * 1e6).round() / 1e6;
-        lines(chart, step)
+        lines(chart, step, false)
             .into_iter()
             .map(|l| (l.label, [l.at, l.mean, l.max].map(or_none).map(rounded)))
             .collect()
@@ -259,7 +277,7 @@ mod tests {
             .collect();
         for (basis, _) in Basis::ALL {
             let chart = chart(basis, &layers);
-            let lines = lines(&chart, None);
+            let lines = lines(&chart, None, false);
             assert_eq!(lines.len(), TOP + 2);
             assert_eq!(lines[TOP].label, "Other (3)");
             let [total, others @ ..] = &lines.iter().rev().collect::<Vec<_>>()[..] else {
@@ -270,21 +288,24 @@ mod tests {
                 assert!((sum - of(total).unwrap()).abs() < 1e-9, "{basis:?}");
             }
         }
-        let seven = lines(&chart(Basis::Host, &layers[..TOP + 1]), None);
+        let seven = lines(&chart(Basis::Host, &layers[..TOP + 1]), None, false);
         assert!(seven.iter().all(|line| !line.label.starts_with("Other")));
     }
 
     #[test]
     fn nothing_has_no_legend_and_one_needs_no_total() {
-        assert_eq!(lines(&chart(Basis::Host, &[]), None), []);
-        assert_eq!(lines(&chart(Basis::Host, &THREE[..1]), None).len(), 1);
+        assert_eq!(lines(&chart(Basis::Host, &[]), None, false), []);
+        assert_eq!(
+            lines(&chart(Basis::Host, &THREE[..1]), None, false).len(),
+            1
+        );
     }
 
     #[test]
     fn there_is_a_text_for_every_place_and_names_stay_text() {
         let chart = chart(Basis::Host, &[("<b>", [Some(0.5); 3]), ("x", [None; 3])]);
-        let lines = lines(&chart, None);
-        let html = html(&lines, "a < b", None);
+        let lines = lines(&chart, None, false);
+        let html = html(&lines, "a < b", None, None);
         let texts = texts(&chart, &lines, None);
         assert_eq!(html.matches("data-value").count(), texts.len());
         assert_eq!(texts[..4], ["Last", "25.00", "25.00", "25.00"]);

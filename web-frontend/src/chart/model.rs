@@ -68,7 +68,7 @@ pub fn parts_chart(
 /// The text alternative of the chart, one or two sentences.
 pub fn spoken(chart: &Chart, what: &str) -> String {
     let span = format::span(chart.frame.to_ms() - chart.frame.from_ms);
-    let lines = legend::lines(chart, None);
+    let lines = legend::lines(chart, None, false);
     let Some(total) = lines.last() else {
         return format!("{what}: nothing was measured in these {span}.");
     };
@@ -104,6 +104,32 @@ pub fn sentence(chart: &Chart) -> String {
         clock(chart.frame.from_ms),
         clock(chart.frame.to_ms()),
         step(chart.frame.step_ms),
+    )
+}
+
+/// The tip over a layer in a step, as markup: its value then, and of an estimate the interval of the time that
+/// the page shows, with that time.
+pub fn tip(
+    chart: &Chart,
+    layer: &Layer,
+    step: usize,
+    when: &str,
+    interval: Option<(String, String)>,
+) -> String {
+    let value = layer.value_at(step);
+    let value = value.map_or("–".to_owned(), |value| chart.basis.text(value));
+    let interval = interval.map_or(String::new(), |(range, window)| {
+        format!(
+            "<p>95 % interval {}: {}</p>",
+            format::escape_html(&window),
+            format::escape_html(&range)
+        )
+    });
+    format!(
+        "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl><dt>{when}</dt><dd>{}</dd></dl>{interval}",
+        layer.color.css(),
+        format::escape_html(&layer.label),
+        format::escape_html(&value),
     )
 }
 
@@ -187,6 +213,26 @@ mod tests {
             Times::default(),
         );
         assert!(spoken(&empty, "Events").contains("nothing was measured"));
+    }
+
+    #[test]
+    fn a_tip_names_the_layer_its_value_and_the_interval_of_what_the_page_shows() {
+        let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
+        let basis = (Basis::Host, 2);
+        let chart = parts_chart(&info, &history, "network", FRAME, basis, Times::default());
+        let layer = chart.layers.last().unwrap();
+        let step = (0..FRAME.steps)
+            .rev()
+            .find(|step| layer.value_at(*step).is_some());
+        let interval = Some(("1–3 %".to_owned(), "over the last 3.0 s".to_owned()));
+        let tip = tip(&chart, layer, step.unwrap(), "14:05:30", interval);
+        for part in [
+            "RX softirq</strong>",
+            "<dt>14:05:30</dt><dd>150.0 %</dd>",
+            "95 % interval over the last 3.0 s: 1–3 %",
+        ] {
+            assert!(tip.contains(part), "{part} in {tip}");
+        }
     }
 
     #[test]

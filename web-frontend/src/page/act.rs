@@ -22,6 +22,8 @@ impl Page {
     /// # Errors
     /// The browser's.
     pub fn act(&mut self, action: Action) -> Result<(), JsValue> {
+        // What it describes may be another thing now.
+        self.drop_tip()?;
         match action {
             Action::Event(slug) => self.shared.choose_event(slug),
             // On a component's page, switch to the page of the other component.
@@ -73,6 +75,7 @@ impl Page {
             | Action::Zeros(_)
             | Action::Flame
             | Action::Owner(_)
+            | Action::OwnersBy(_)
             | Action::Zoom(_) => {
                 for (_, view) in &mut self.views {
                     if let Reply::Changed = view.act(&action) {
@@ -285,7 +288,11 @@ impl Page {
         Ok(!self.dom.element("tip")?.has_attribute("hidden"))
     }
 
-    fn drop_tip(&mut self) -> Result<(), JsValue> {
+    /// Removes the tip: the pointer has left, or what was under it has changed.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn drop_tip(&mut self) -> Result<(), JsValue> {
         for (_, view) in &mut self.views {
             view.leave(&self.dom)?;
         }

@@ -7,12 +7,12 @@ use web_sys::Element;
 use super::dom::{LiveText, all, replace, set_attribute};
 use super::marks::show_cursor;
 use super::save::File;
-use crate::action::{Format, parts_button};
+use crate::action::{Action, Format, parts_button};
 use crate::axes::PlotArea;
 use crate::chart::draw::{self, Chart};
 use crate::chart::{csv, legend, model};
-use crate::timeline;
-use crate::view::Scene;
+use crate::view::{Pointer, Reply, Scene};
+use crate::{timeline, tip};
 use metrics_common::component::NETWORK;
 
 /// Height of a chart: a part of its width, within these bounds.
@@ -30,13 +30,16 @@ pub struct TimeChart {
     pub drawn: Option<(Chart, (u32, u32), bool)>,
     layout: Option<(String, Layout)>,
     values: Vec<LiveText>,
+    /// Number of the button that opens the parts without a line of their own, and whether it has.
+    others: (usize, bool),
 }
 
 impl TimeChart {
     /// Not drawn yet.
-    pub fn new(id: &'static str) -> Self {
+    pub fn new(id: &'static str, button: usize) -> Self {
         TimeChart {
             id,
+            others: (button, false),
             drawn: None,
             layout: None,
             values: Vec::new(),
@@ -102,11 +105,11 @@ impl TimeChart {
         let x = at.map(|ms| PlotArea::of(*size).x_of(&chart.frame, ms));
         show_cursor(&holder, x)?;
         let step = at.and_then(|ms| chart.frame.step_at(ms));
-        let lines = legend::lines(chart, step);
+        let lines = legend::lines(chart, step, self.others.1);
         let layout = (whole.to_owned(), legend::layout(&lines));
         if self.layout.as_ref() != Some(&layout) {
             let legend = scene.dom.element(&format!("{}-legend", self.id))?;
-            self.values = fill(&legend, &lines, whole)?;
+            self.values = fill(&legend, &lines, whole, self.others)?;
             self.layout = Some(layout);
         }
         let when = step.map(|step| {
@@ -120,6 +123,42 @@ impl TimeChart {
             live.show(text);
         }
         Ok(())
+    }
+
+    /// Opens and closes what has no line of its own, if that is its button.
+    pub fn act(&mut self, action: &Action) -> Reply {
+        let (button, is_open) = self.others;
+        if *action != Action::Zeros(button) {
+            return Reply::Ignored;
+        }
+        self.others.1 = !is_open;
+        Reply::Done
+    }
+
+    /// Tells of the layer at the pointer; returns whether there is one.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn hover(&self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
+        let (Some((chart, size, _)), Some((x, y))) = (&self.drawn, pointer.within(self.id)) else {
+            return Ok(false);
+        };
+        let plot = PlotArea::of(*size);
+        let step = chart.frame.step_at(plot.ms_at(&chart.frame, x));
+        let layer = step.and_then(|step| chart.layer_at(step, plot.value_at(y, chart.top)));
+        let (Some(step), Some(layer)) = (step, layer) else {
+            return Ok(false);
+        };
+        let begin = chart.frame.step_begin_ms(step);
+        let when = timeline::clock(begin, chart.times.offset_ms, true);
+        let interval = tip::interval(scene.info, scene.shown, &layer.key, chart.basis);
+        let interval = interval.map(|range| (range, scene.window(scene.shown)));
+        let html = model::tip(chart, layer, step, &when, interval);
+        scene.dom.place_tip(pointer.place)?;
+        let tip = scene.dom.element("tip")?;
+        tip.set_inner_html(&html);
+        tip.toggle_attribute_with_force("hidden", false)?;
+        Ok(true)
     }
 
     /// Its file in this format.
@@ -141,6 +180,7 @@ fn fill(
     legend: &Element,
     lines: &[legend::LegendRow],
     whole: &str,
+    (button, is_open): (usize, bool),
 ) -> Result<Vec<LiveText>, JsValue> {
     let caption = "Last, mean and largest values of the chart above";
     // Events can be expanded into their parts.
@@ -148,7 +188,12 @@ fn fill(
     let html = if lines.is_empty() {
         "<caption>nothing measured in this stretch of time</caption>".to_owned()
     } else {
-        legend::html(lines, caption, more)
+        legend::html(
+            lines,
+            caption,
+            more,
+            Some((&Action::Zeros(button), is_open)),
+        )
     };
     replace(legend, &html)?;
     let places = all(legend, "[data-value]")?.into_iter();

@@ -145,13 +145,27 @@ impl Dom {
             .query_selector(&format!("[data-view=\"{name}\"]"))?
             .ok_or_else(|| format!("the page has no view {name}"))?;
         place.toggle_attribute_with_force("hidden", !is_shown)?;
-        let buttons = format!(
-            ":is(.views, .sections) :is([data-act=\"hide:{name}\"], [data-act=\"jump:{name}\"])"
-        );
-        for button in all(&self.root, &buttons)? {
+        for button in all(&self.root, &format!("[data-act=\"hide:{name}\"]"))? {
             button.toggle_attribute_with_force("hidden", !is_there)?;
         }
         Ok(())
+    }
+
+    /// Lists a view among the sections while it has data, and something to say of them.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn list_section(&self, name: &str, is_there: bool, is_shown: bool) -> Result<(), JsValue> {
+        let button = format!(".sections [data-act=\"jump:{name}\"]");
+        let Some(button) = self.root.query_selector(&button)? else {
+            return Ok(());
+        };
+        let section = format!("[data-view=\"{name}\"] > *");
+        let section = self.root.query_selector(&section)?;
+        let is_empty = is_shown && section.is_some_and(|section| section.has_attribute("hidden"));
+        button
+            .toggle_attribute_with_force("hidden", !is_there || is_empty)
+            .map(drop)
     }
 
     /// Associates the tip with its element, so that screen readers read it with that element only.

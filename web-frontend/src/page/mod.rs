@@ -16,8 +16,6 @@ use std::rc::Rc;
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
-use netto_judges::advice;
-use netto_judges::steady::Steady;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -27,9 +25,11 @@ use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
 use crate::pace::Pace;
+use crate::recent::ShownTime;
 use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
-use crate::view::{Scene, ShownTime, View};
+use crate::timeline::clock;
+use crate::view::{Scene, View};
 use crate::view_info::{Pages, ViewInfo};
 use crate::view_model;
 use crate::views;
@@ -61,10 +61,7 @@ struct Received {
     info: Option<Info>,
     latest: Option<Snapshot>,
     recent: Recent,
-    steady: Steady,
-    /// The sum of `steady`.
-    judged: Option<Snapshot>,
-    /// Whether `now` and `judged` contain all that was received.
+    /// Whether `now` contains all that was received.
     is_summed: bool,
     /// The part of `recent` that is shown as now.
     now: Option<RecentSpan>,
@@ -117,7 +114,6 @@ impl Page {
             ServerMessage::Hello(info) => {
                 self.selected.ask_again_if_missing();
                 received.recent.forget();
-                received.steady = Steady::default();
                 let before = received.info.as_ref().zip(received.history.take());
                 received.history = Some(view_model::continued_history(before, &info));
                 received.info = Some(*info);
@@ -146,7 +142,6 @@ impl Page {
                     history.push(&snapshot);
                 }
                 if let Some(info) = &received.info {
-                    received.steady.push(&snapshot, advice::add_looked_at);
                     received.recent.push(info, (*snapshot).clone());
                     received.is_summed = false;
                 }
@@ -213,11 +208,11 @@ impl Page {
             let wanted = self.shared.range.selected();
             self.selected.follow(wanted, obstacle);
         }
-        self.draw_link()?;
-        self.draw_controls()?;
         self.received.sum_recent();
         self.follow_leader();
         self.received.freeze(self.shared.range.is_paused());
+        self.draw_link()?;
+        self.draw_controls()?;
         if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
             self.drawn.clear();
@@ -246,6 +241,8 @@ impl Page {
                         drawn.push(entry.name);
                     }
                 }
+                let has_data = entry.has_data(sections);
+                scene.dom.list_section(entry.name, has_data, is_shown)?;
             }
             // Last, so that a test that reads it finds values of this interval.
             let sequence = scene.shown.sequence.to_string();
@@ -265,10 +262,11 @@ impl Page {
 
     /// The event whose parts are shown, unless the reader has chosen one.
     fn follow_leader(&mut self) {
-        if let (Some(info), Some(judged)) = (&self.received.info, &self.received.judged)
+        if let (Some(info), Some(now)) = (&self.received.info, &self.received.now)
             && !self.shared.range.is_paused()
             && self.shared.range.selected().is_none()
-            && let Some(leads) = view_model::leading_event(info, judged, &self.shared.leading)
+            && let Some(leads) =
+                view_model::leading_event(info, &now.snapshot, &self.shared.leading)
         {
             self.shared.leading = leads;
         }
@@ -284,32 +282,32 @@ impl Page {
         ) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
         let received = &self.received;
-        let (Some(info), Some(latest), Some(now), Some(judged), Some(history)) = (
+        let (Some(info), Some(latest), Some(now), Some(history)) = (
             &received.info,
             &received.latest,
             &received.now,
-            &received.judged,
             &received.history,
         ) else {
             return Ok(None);
         };
-        let selected = self.selected.span().map(|span| &span.snapshot);
+        let state = self.connection.state();
+        let (selected, frozen) = (self.selected.span(), received.frozen.as_ref());
         let scene = Scene {
             dom: &self.dom,
             info,
             history,
             latest,
-            now: selected.unwrap_or(&now.snapshot),
-            judged: selected.unwrap_or(judged),
-            shown: selected.unwrap_or(&received.frozen.as_ref().unwrap_or(now).snapshot),
-            time: match selected {
-                Some(_) => ShownTime::Selected,
-                None if self.is_report() => ShownTime::Report,
-                None => ShownTime::Now,
+            shown: &selected.or(frozen).unwrap_or(now).snapshot,
+            time: match (selected, frozen, state) {
+                (Some(_), ..) => ShownTime::Selected,
+                (None, Some(_), _) => ShownTime::Paused,
+                _ if self.is_report() => ShownTime::Report,
+                (None, None, ConnectionState::Lost { .. }) => ShownTime::Stale,
+                _ => ShownTime::Now,
             },
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
-            is_live: *self.connection.state() == ConnectionState::Live,
+            is_live: *state == ConnectionState::Live,
             marks: {
                 let all = self.views.iter().map(|(_, view)| view.marks());
                 all.collect::<Vec<_>>().concat()
@@ -362,7 +360,7 @@ impl Page {
         }
         set_attribute(&self.dom.root, "data-mode", self.shared.range.mode())?;
         let reason = self.selected.reason_missing();
-        self.dom.set_text("mode", reason.unwrap_or_default())?;
+        self.dom.set_text("mode", &self.mode_words(reason))?;
         let found = match (self.selected.span(), reason) {
             (Some(_), _) => "shown",
             (None, Some(_)) => "missing",
@@ -371,13 +369,33 @@ impl Page {
         set_attribute(&self.dom.root, "data-selected", found)
     }
 
+    /// What is said beside the choices of time: when it is not now, of what time figures are.
+    fn mode_words(&self, reason: Option<&str>) -> String {
+        let clock_of = |span: &RecentSpan| {
+            let ms = span.snapshot.time_unix_ns as f64 / 1e6;
+            clock(ms, self.dom.clock_offset_ms(), true)
+        };
+        let received = &self.received;
+        if let (ConnectionState::Lost { .. }, Some(now)) = (self.connection.state(), &received.now)
+        {
+            return format!("connection lost: the last values are of {}", clock_of(now));
+        }
+        match (&received.frozen, reason) {
+            (Some(frozen), _) => format!("paused at {}", clock_of(frozen)),
+            (None, reason) => reason.unwrap_or_default().to_owned(),
+        }
+    }
+
     fn has_taken(&self, action: &Action) -> bool {
         let range = &self.shared.range;
         match action {
             Action::Basis(basis) => self.shared.basis == *basis,
             Action::Pause => range.is_paused(),
             Action::Keys => !self.shared.has_no_shortcuts,
-            Action::Live => range.until_ms().is_none(),
+            Action::Live => {
+                let is_lost = matches!(self.connection.state(), ConnectionState::Lost { .. });
+                range.until_ms().is_none() && !is_lost
+            }
             Action::Span(minutes) => (range.span_ms - f64::from(*minutes) * 60_000.0).abs() < 1.0,
             // The button is pressed while the view is shown.
             Action::Hide(view) => !self.shared.hidden.contains(view),
@@ -422,7 +440,6 @@ impl Received {
     fn sum_recent(&mut self) {
         if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
-            self.judged = self.steady.sum().cloned();
         }
     }
 

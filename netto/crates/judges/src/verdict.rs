@@ -30,6 +30,9 @@ pub enum Level {
     Hurts,
 }
 
+/// What so much CPU time per time is called, on a host of so many CPUs: in the reader's unit.
+pub type InUnit<'a> = &'a dyn Fn(f64, usize) -> String;
+
 /// A row of the table of verdicts.
 pub struct Rule {
     /// Its level.
@@ -45,7 +48,7 @@ pub struct Rule {
     /// Once it holds, it ends below this figure, so that it does not change with every interval.
     pub ends: f64,
     figure: fn(&Figures) -> Figure,
-    words: fn(&Figures) -> String,
+    words: fn(&Figures, InUnit) -> String,
 }
 
 /// The table of verdicts, the worst first: the first row whose condition is met holds.
@@ -63,11 +66,11 @@ pub const RULES: &[Rule] = &[
             of.loss()
                 .map_or(Figure::NOTHING, |loss| loss.figure(of.cpus))
         },
-        words: |of| match of.loss() {
+        words: |of, in_unit| match of.loss() {
             Some(loss) => format!(
-                "{} loses {} CPUs to {}",
+                "{} loses {} to {}",
                 loss.payer,
-                cpus(loss.cpus),
+                in_unit(loss.cpus, of.cpus),
                 loss.cause
             ),
             None => String::new(),
@@ -81,7 +84,7 @@ pub const RULES: &[Rule] = &[
         begins: 0.7,
         ends: 0.6,
         figure: |of| Figure::of(of.busiest.map_or(0.0, |(_, ratio)| ratio)),
-        words: |of| match of.busiest {
+        words: |of, _| match of.busiest {
             Some((cpu, ratio)) => format!("CPU {cpu} at {} networking", percent(ratio)),
             None => String::new(),
         },
@@ -94,7 +97,7 @@ pub const RULES: &[Rule] = &[
         begins: 0.2,
         ends: 0.16,
         figure: |of| Figure::of(of.ratio),
-        words: |of| {
+        words: |of, _| {
             let worth = of.ratio * of.cpus as f64;
             format!(
                 "networking takes {}{} of this host's CPU, {worth:.1} of {} CPUs",
@@ -112,7 +115,7 @@ pub const RULES: &[Rule] = &[
         begins: 0.0,
         ends: 0.0,
         figure: |_| Figure::NOTHING,
-        words: |of| {
+        words: |of, _| {
             let mut text = format!(
                 "networking takes {}{} of this host's CPU",
                 of.at_least(),
@@ -289,6 +292,11 @@ impl Figures {
     /// The verdict. `before` is the level of the verdict before, which is easier to keep than to
     /// reach.
     pub fn judge(&self, before: Option<Level>) -> Verdict {
+        self.judge_in(before, &|worth, _| format!("{} CPUs", cpus(worth)))
+    }
+
+    /// The same, in the reader's unit.
+    pub fn judge_in(&self, before: Option<Level>, in_unit: InUnit) -> Verdict {
         let holds = |rule: &&Rule| {
             let figure = (rule.figure)(self);
             if before == Some(rule.level) {
@@ -303,7 +311,7 @@ impl Figures {
             level: rule.level,
             name: rule.name,
             slug: rule.slug,
-            text: (rule.words)(self),
+            text: (rule.words)(self, in_unit),
         }
     }
 }

@@ -73,21 +73,25 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
     let idle = rates(&setup.watch(pace, Some(&left))?);
     let mut netto = if has_netto {
         let words = options.with_defaults(vec!["--user-period", "500"]);
-        let daemon = Followed::start_with(&words)?;
+        let daemon = Followed::with_usual_log(&words)?;
         let switches = Switches::from(&daemon.info);
         std::thread::sleep(SETTLE);
         Some((daemon, switches))
     } else {
         None
     };
-    let mut steps = Vec::new();
+    let mut truths = Vec::new();
     for per_second in RATES {
-        let truth = setup.step(per_second, pace, Some(&left))?;
+        truths.push(setup.step(per_second, pace, Some(&left))?);
+    }
+    // The log is read afterwards: its snapshots come some seconds late.
+    let mut steps = Vec::new();
+    for truth in &truths {
         let reported = match &mut netto {
             Some((daemon, switches)) => {
-                let sum = seen(daemon, switches, &truth)?;
+                let sum = seen(daemon, switches, truth)?;
                 Some(ReportedStep {
-                    figure: Figure::of(&daemon.info, &sum, &truth)?,
+                    figure: Figure::of(&daemon.info, &sum, truth)?,
                     way: Ways::of(&daemon.info).way("rx_softirq").to_owned(),
                     claimed: claimed(&sum, &OwnPart::ALL),
                     of_process: claimed(&sum, &[OwnPart::Daemon]),
@@ -97,7 +101,7 @@ fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> 
         };
         steps.push(Step {
             packets_hz: truth.burnt.packets as f64 / truth.seconds(),
-            left: rates(&truth),
+            left: rates(truth),
             netto: reported,
         });
     }

@@ -173,7 +173,12 @@ fn any_size_is_drawn() {
 fn a_marked_span_is_barred_above_the_plot_at_its_times_and_one_elsewhere_is_not() {
     let marked = |from_ms: f64, to_ms: f64| {
         let mut chart = two();
-        chart.times.marks = vec![Mark { from_ms, to_ms }];
+        let label = "TCP segments sent again".to_owned();
+        chart.times.marks = vec![Mark {
+            label,
+            from_ms,
+            to_ms,
+        }];
         svg(&chart, Theme::LIGHT, (448, 200)).unwrap()
     };
     // The plot is 400 pixels wide, from pixel 44 on.
@@ -197,4 +202,32 @@ fn a_marked_span_is_barred_above_the_plot_at_its_times_and_one_elsewhere_is_not(
         "{open}"
     );
     assert_eq!(bars(&marked(20_000.0, 30_000.0)), [""; 0]);
+    // It says what it is.
+    let labels = |svg: String| svg.matches("TCP segments sent again").count();
+    assert_eq!(labels(marked(2_000.0, 5_000.0)), 1);
+    assert_eq!(labels(marked(20_000.0, 30_000.0)), 0);
+}
+
+#[test]
+fn a_pointer_finds_the_layer_that_it_is_in() {
+    let chart = two();
+    let key = |step, value| {
+        let layer = chart.layer_at(step, value)?;
+        Some(layer.key.as_str())
+    };
+    let [lower, upper] = &chart.layers[..] else {
+        panic!("two layers");
+    };
+    let step = (0..chart.frame.steps)
+        .find(|step| chart.sum_at(*step).is_some_and(|sum| sum > 0.0))
+        .unwrap();
+    let (first, sum) = (lower.value_at(step).unwrap(), chart.sum_at(step).unwrap());
+    if first > 0.0 {
+        assert_eq!(key(step, 0.5 * first), Some(lower.key.as_str()));
+    }
+    if sum > first {
+        assert_eq!(key(step, 0.5 * (first + sum)), Some(upper.key.as_str()));
+    }
+    assert_eq!(key(step, 1.01 * sum), None, "above all of them");
+    assert_eq!(key(step, -1.0), None);
 }

@@ -7,14 +7,14 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::model;
-use crate::action::Format;
+use crate::action::{Action, Format};
 use crate::axes::PlotArea;
 use crate::page::chart::TimeChart;
 use crate::page::dom::{Dom, focused_act};
 use crate::page::save::File;
 use crate::state::Keys;
 use crate::timeline::Frame;
-use crate::view::{Pointer, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Id of the chart.
 const TIME: &str = "about-time";
@@ -22,7 +22,7 @@ const TIME: &str = "about-time";
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(About {
-        chart: TimeChart::new(TIME),
+        chart: TimeChart::new(TIME, 23),
         markup: Default::default(),
     })
 }
@@ -71,6 +71,14 @@ impl View for About {
         dom.set_text("about-help", &info.components[component].help)?;
         dom.set_text("about-advice", advice(slug).unwrap_or_default())?;
         self.chart.draw(scene, slug)
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        self.chart.act(action)
+    }
+
+    fn hover(&mut self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
+        self.chart.hover(scene, pointer)
     }
 
     fn draw_cursor(&mut self, scene: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {

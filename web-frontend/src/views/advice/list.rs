@@ -1,7 +1,12 @@
 //! Advice as markup. Pure.
 
 use metrics_common::text::escape_html;
+
+use crate::action::{Action, Format};
 use netto_judges::advice::{Advice, silent_words};
+
+/// Begin of the name by which a rule's commands are copied.
+pub const COMMANDS: &str = "try-";
 
 /// A part for each rule that is said, and when it held last: what is wrong, the evidence, what to try, and
 /// what could be gained. `open` names the rules of which the reader has opened the details.
@@ -17,11 +22,13 @@ pub fn of<'a>(
         let silent = silent_words(now_ns, held_unix_ns);
         let is_open = open.iter().any(|rule| rule == advice.rule);
         html += &format!(
-            "<article><h3>{}{silent}</h3><p>{}</p><pre>{}</pre><p>Gain: {}</p>\
+            "<article><h3>{}{silent}</h3><p>{}</p><div class=\"try\"><pre>{}</pre>\
+             <span class=\"save\"><button{}>Copy</button></span></div><p>Gain: {}</p>\
              <details data-rule=\"{}\"{}><summary>More</summary><p>{} See {}.</p></details></article>",
             escape_html(advice.name),
             escape_html(&advice.evidence),
             commands.join("\n"),
+            Action::Save(format!("{COMMANDS}{}", advice.rule), Format::Copy).attribute(),
             escape_html(&advice.gain_words()),
             advice.rule,
             if is_open { " open" } else { "" },
@@ -51,6 +58,7 @@ mod tests {
             "CPU 1 spends 90.0 % of its time in the RX softirq",
             "/sys/class/net/'&lt;b&gt;'/queues",
             "Gain: at most 0.90 CPUs",
+            "<button data-act=\"save:try-rx-on-one-cpu:copy\">Copy</button>",
             "See docs/ADVICE.md#rx-on-one-cpu.",
         ] {
             assert!(

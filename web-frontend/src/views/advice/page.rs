@@ -2,24 +2,33 @@
 
 use std::rc::Rc;
 
-use metrics_common::Info;
+use metrics_common::{Info, Snapshot};
 use netto_judges::advice::{LEAST_NS, LastingAdvice};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::list;
+use crate::action::Format;
 use crate::page::dom::{Dom, all};
+use crate::page::fetch::Polled;
+use crate::page::save::File;
+use crate::recent::ShownTime;
 use crate::state::Keys;
-use crate::view::{Scene, ShownTime, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
-pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Advice::default())
+pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Advice {
+        lasting: LastingAdvice::default(),
+        of_daemon: Polled::new(window, redraw, "api/v1/advice?last=10s"),
+        is_judged: false,
+    })
 }
 
-#[derive(Default)]
 struct Advice {
     lasting: LastingAdvice,
+    /// What the daemon says when the page opens: it has judged for longer.
+    of_daemon: Polled,
     /// A judgement each second suffices.
     is_judged: bool,
 }
@@ -27,19 +36,43 @@ struct Advice {
 impl Keys for Advice {}
 
 impl View for Advice {
-    fn meet(&mut self, _: &Dom, _: &Info) -> Result<(), JsValue> {
-        *self = Advice::default();
+    fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
+        self.lasting = LastingAdvice::default();
+        self.is_judged = false;
+        let is_report = dom.root.has_attribute("data-standalone");
+        self.of_daemon.is_wanted = !is_report && !info.is_recording();
         Ok(())
+    }
+
+    fn receive(&mut self, _: &Snapshot) {
+        self.of_daemon.receive();
     }
 
     fn every_second(&mut self) {
         self.is_judged = false;
     }
 
+    fn file(&self, _: &Scene, what: &str, _: Format) -> Result<Option<File>, JsValue> {
+        let Some(rule) = what.strip_prefix(list::COMMANDS) else {
+            return Ok(None);
+        };
+        let mut said = self.lasting.said();
+        let advice = said.find(|(advice, _)| advice.rule == rule);
+        Ok(advice.map(|(advice, _)| File::Clipboard(advice.commands.join("\n"))))
+    }
+
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let is_paused = scene.shown.sequence != scene.now.sequence;
+        let is_paused = scene.time == ShownTime::Paused;
         let is_selected = scene.time == ShownTime::Selected;
-        if (self.is_judged && !is_selected) || is_paused || scene.judged.interval_ns < LEAST_NS {
+        if let Some(json) = self.of_daemon.take() {
+            self.of_daemon.is_wanted = false;
+            let rules = json.list("advice");
+            let rules: Vec<String> = rules.iter().filter_map(|rule| rule.text("rule")).collect();
+            self.lasting.take_over(&rules, scene.latest.time_unix_ns);
+            self.is_judged = false;
+        }
+        let is_early = scene.shown.interval_ns < LEAST_NS && !self.lasting.says_anything();
+        if (self.is_judged && !is_selected) || is_paused || is_early {
             return Ok(());
         }
         self.is_judged = true;
@@ -51,13 +84,11 @@ impl View for Advice {
         let open: Vec<String> = open.collect();
         let mut at_once = is_selected.then(LastingAdvice::at_once);
         let lasting = at_once.as_mut().unwrap_or(&mut self.lasting);
-        lasting.judge(scene.judged);
-        let html = list::of(lasting.said(), scene.judged.time_unix_ns, &open);
-        let window = scene.window(scene.judged);
+        lasting.judge(scene.shown);
+        let html = list::of(lasting.said(), scene.shown.time_unix_ns, &open);
+        let window = scene.window(scene.shown);
         scene.dom.set_text("advice-window", &window)?;
-        for id in ["advice", "jump-advice"] {
-            scene.dom.set_hidden(id, html.is_empty())?;
-        }
+        scene.dom.set_hidden("advice", html.is_empty())?;
         scene.dom.set_html("#advice-list", html)
     }
 }

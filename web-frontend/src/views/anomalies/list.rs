@@ -10,9 +10,7 @@ pub const MOST: usize = 8;
 /// An anomaly, as the daemon tells of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Anomaly {
-    /// The metric's name.
-    pub name: String,
-    /// Begin and end.
+    /// The metric's name, begin and end.
     pub mark: Mark,
     /// How far it went.
     pub evidence: String,
@@ -33,7 +31,7 @@ pub fn of(all: &[Anomaly], offset_ms: f64) -> String {
         html += &format!(
             "<article><h3>{} – {end} {}</h3><p>{}{}{}</p></article>",
             clock(anomaly.mark.from_ms),
-            escape_html(&anomaly.name),
+            escape_html(&anomaly.mark.label),
             escape_html(&anomaly.evidence),
             if anomaly.moved.is_empty() {
                 ""
@@ -52,8 +50,11 @@ mod tests {
 
     fn anomaly(from_ms: f64, to_ms: f64, moved: &[&str]) -> Anomaly {
         Anomaly {
-            name: "Accept queues <full>".to_owned(),
-            mark: Mark { from_ms, to_ms },
+            mark: Mark {
+                label: "Accept queues <full>".to_owned(),
+                from_ms,
+                to_ms,
+            },
             evidence: "10 a second".to_owned(),
             moved: moved.iter().map(|metric| (*metric).to_owned()).collect(),
         }

@@ -36,7 +36,11 @@ impl Anomalies {
     fn take_answer(&mut self) {
         if let Some(json) = self.polled.take() {
             self.all = read(&json).unwrap_or_default();
-            self.marks = self.all.iter().map(|anomaly| anomaly.mark).collect();
+            self.marks = self
+                .all
+                .iter()
+                .map(|anomaly| anomaly.mark.clone())
+                .collect();
         }
     }
 }
@@ -74,8 +78,8 @@ fn read(json: &Json) -> Option<Vec<Anomaly>> {
             Some(sign.to_owned() + &moved.text("name")?)
         });
         Some(Anomaly {
-            name: entry.text("name")?,
             mark: Mark {
+                label: entry.text("name")?,
                 from_ms: ms("begin_unix_seconds")?,
                 to_ms: ms("end_unix_seconds").unwrap_or(f64::INFINITY),
             },

@@ -6,6 +6,7 @@ use netto_judges::verdict::{Course, Figures, Level, Named, Whose};
 use crate::action::Action;
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
+use crate::recent::ShownTime;
 use crate::view_model::reason_missing;
 use metrics_common::component::NETWORK;
 
@@ -18,6 +19,8 @@ pub struct Headline {
     pub of: String,
     /// The same in another unit.
     pub beside: String,
+    /// The time that all of it is of.
+    pub window: String,
     /// Whether a part of networking is not measured here, so that the true value is higher.
     pub at_least: bool,
     /// Networking's power in both ways, with units, if it can be estimated.
@@ -32,7 +35,7 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis, window: &str) ->
     let (of, beside) = match basis {
         Basis::Host | Basis::Parent => (
             format!("of {THIS_HOST}"),
-            format!("{}' worth, of {all} CPUs", Basis::Cpus.say(amount)),
+            format!("{} of {all} CPUs", Basis::Cpus.say_shortly(amount)),
         ),
         Basis::Cpus => (format!("of this host's {all}"), share()),
         Basis::Milliseconds => (format!("of CPU time, on {all} CPUs"), share()),
@@ -40,25 +43,47 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis, window: &str) ->
     Some(Headline {
         value: basis.say(amount),
         of,
-        beside: format!("{beside}, {window}"),
+        beside,
+        window: format!(", {window}"),
         at_least: info
             .parts_of(NETWORK)
             .any(|part| reason_missing(info, snapshot, part).is_some()),
         power: snapshot.sections.power.as_ref().map(|power| {
             let attributed = format::watts(power.network_watts);
             let of_capacity = format::watts(power.network_capacity_watts);
-            format!("≈ {attributed} attributed to what was busy, {of_capacity} share of capacity")
+            format!(", ≈ {attributed} ({of_capacity} of capacity)")
         }),
     })
 }
 
-/// The view that shows what a verdict rests on.
-pub fn view_of(level: Level) -> &'static str {
+/// The view that a verdict leads to: what can be done, if there is advice, or what it rests on.
+pub fn view_of(level: Level, has_advice: bool) -> &'static str {
     match level {
+        Level::CpuFull | Level::Hurts if has_advice => "advice",
         Level::Calm | Level::High => "now",
         Level::CpuFull => "cpus",
         Level::Hurts => "owners",
     }
+}
+
+/// What a verdict calls CPU time in the reader's unit.
+pub fn in_unit(basis: Basis, cpus: f64, host_cpus: usize) -> String {
+    let amount = Amount::of_share(cpus / host_cpus.max(1) as f64, host_cpus);
+    match basis {
+        Basis::Host | Basis::Parent => format!("{} of this host", Basis::Host.say(amount)),
+        Basis::Cpus | Basis::Milliseconds => basis.say(amount),
+    }
+}
+
+/// The title of the page, which says in the list of tabs whether it is of now.
+pub fn title(share: &str, hostname: &str, time: ShownTime, clock: &str) -> String {
+    let of = match time {
+        ShownTime::Now | ShownTime::Report => String::new(),
+        ShownTime::Paused => format!("paused {clock} · "),
+        ShownTime::Stale => format!("connection lost {clock} · "),
+        ShownTime::Selected => format!("until {clock} · "),
+    };
+    format!("{of}{share} networking · {hostname} · netto")
 }
 
 /// An answer beside the verdict.
@@ -68,6 +93,8 @@ pub struct Lead {
     pub id: &'static str,
     /// The answer, or why there is none.
     pub text: String,
+    /// Its amount, with the unit.
+    pub amount: String,
     /// Whether it is unknown.
     pub is_unknown: bool,
     /// Where it leads, if not where the markup says.
@@ -76,26 +103,28 @@ pub struct Lead {
 
 /// The answers beside the verdict: where, whose, and whether packets wait longer.
 pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) -> [Lead; 4] {
-    let say = |named: &Named, basis: Basis| {
+    let say = |named: &Named| {
         let amount = Amount::of_share(named.share_ratio, figures.cpus);
-        format!("{} {}", named.label, basis.say(amount))
+        (named.label.clone(), basis.say(amount))
     };
-    // In CPUs, as the verdict says what an owner loses.
-    let name_in_cpus = |named: &Named| say(named, Basis::Cpus);
-    let lead = |id, found: Result<String, String>| Lead {
-        id,
-        is_unknown: found.is_err(),
-        text: found.unwrap_or_else(|reason| reason),
-        act: None,
+    let nothing = |text: &str| (text.to_owned(), String::new());
+    let lead = |id, found: Result<(String, String), String>| {
+        let is_unknown = found.is_err();
+        let (text, amount) = found.unwrap_or_else(|reason| nothing(&reason));
+        Lead {
+            id,
+            text,
+            amount,
+            is_unknown,
+            act: None,
+        }
     };
     let owner = |named: fn(&Whose) -> &Option<Named>| {
         let whose = figures.whose.as_ref().map_err(Clone::clone)?;
-        Ok(named(whose)
-            .as_ref()
-            .map_or("nobody".to_owned(), name_in_cpus))
+        Ok(named(whose).as_ref().map_or(nothing("nobody"), say))
     };
     let leader = figures.leader.as_ref();
-    let part = leader.map_or("none".to_owned(), |leader| say(&leader.named, basis));
+    let part = leader.map_or(nothing("none"), |leader| say(&leader.named));
     [
         Lead {
             act: leader.map(|leader| Action::About(leader.component.clone())),
@@ -107,7 +136,7 @@ pub fn leads(figures: &Figures, latency: &Result<Course, String>, basis: Basis) 
             "lead-latency",
             latency
                 .as_ref()
-                .map(Course::to_string)
+                .map(|course| nothing(&course.to_string()))
                 .map_err(Clone::clone),
         ),
     ]
@@ -127,7 +156,8 @@ mod tests {
         let expected = Headline {
             value: "12.0 %".to_owned(),
             of: "of this host's CPU".to_owned(),
-            beside: "0.24 CPUs' worth, of 2 CPUs, over the last 0.5 s".to_owned(),
+            beside: "0.24 of 2 CPUs".to_owned(),
+            window: ", over the last 0.5 s".to_owned(),
             at_least: false,
             power: None,
         };
@@ -135,7 +165,7 @@ mod tests {
             headline(&info, &snapshot, Basis::Host, WINDOW),
             Some(expected)
         );
-        let beside = "12.0 % of this host's CPU, over the last 0.5 s";
+        let beside = "12.0 % of this host's CPU";
         for (basis, value, of) in [
             (Basis::Cpus, "0.24 CPUs", "of this host's 2"),
             (Basis::Milliseconds, "240.0 ms/s", "of CPU time, on 2 CPUs"),
@@ -153,8 +183,30 @@ mod tests {
         let power = headline(&info, &snapshot, Basis::Host, WINDOW)
             .unwrap()
             .power;
-        let both = "≈ 3.2 W attributed to what was busy, 650 mW share of capacity";
+        let both = ", ≈ 3.2 W (650 mW of capacity)";
         assert_eq!(power.as_deref(), Some(both));
+    }
+
+    #[test]
+    fn one_loss_is_said_in_the_unit_of_everything_else() {
+        let texts = Basis::ALL.map(|(basis, _)| in_unit(basis, 0.16, 8));
+        let of_host = "2.0 % of this host";
+        assert_eq!(texts, [of_host, of_host, "0.16 CPUs", "160.0 ms/s"]);
+    }
+
+    #[test]
+    fn a_title_says_of_what_time_it_is() {
+        let of = |time| title("3.1 %", "web1", time, "14:05:30");
+        assert_eq!(of(ShownTime::Now), "3.1 % networking · web1 · netto");
+        assert!(of(ShownTime::Stale).starts_with("connection lost 14:05:30 · 3.1 %"));
+        assert!(of(ShownTime::Paused).starts_with("paused 14:05:30 · "));
+    }
+
+    #[test]
+    fn a_verdict_leads_to_what_can_be_done() {
+        assert_eq!(view_of(Level::Hurts, true), "advice");
+        assert_eq!(view_of(Level::Hurts, false), "owners");
+        assert_eq!(view_of(Level::Calm, true), "now");
     }
 
     #[test]
@@ -166,6 +218,9 @@ mod tests {
         assert_eq!(unknown, [false, true, true, true]);
         assert!(matches!(leads[0].act, Some(Action::About(_))), "{leads:?}");
         assert_eq!(leads[3].text, "not enabled");
+        // The name may be cut where there is no room, the amount stays.
+        assert_eq!(leads[0].text, "Local delivery v4");
+        assert_eq!(leads[0].amount, "7.5 %");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::trend::{self, Trend};
 use crate::action::Action;
 use crate::basis::Basis;
 use crate::color::Rgb;
-use crate::page::dom::{Dom, set_attribute};
+use crate::page::dom::{Dom, set_attribute, set_text};
 use crate::state::Keys;
 use crate::view::{Scene, View};
 
@@ -34,8 +34,7 @@ impl Keys for Headline {}
 impl View for Headline {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        // It stays live while the rest of the page is paused, and is of a time that is selected.
-        let snapshot = scene.now;
+        let snapshot = scene.shown;
         let basis = scene.shared.basis;
         let share = match model::headline(info, snapshot, basis, &scene.window(snapshot)) {
             Some(headline) => {
@@ -46,17 +45,18 @@ impl View for Headline {
                 dom.set_text("cpus", &headline.beside)?;
                 dom.set_text("power", &headline.power.unwrap_or_default())?;
                 set_attribute(&dom.element("power")?, "title", WHICH_POWER)?;
+                dom.set_text("headline-window", &headline.window)?;
                 headline.value
             }
             None => {
-                for id in ["bound", "share-of", "cpus", "power"] {
+                for id in ["bound", "share-of", "cpus", "power", "headline-window"] {
                     dom.set_text(id, "")?;
                 }
                 dom.set_text("share", "unavailable")?;
                 "unavailable".to_owned()
             }
         };
-        let title = format!("{share} networking · {} · netto", info.hostname);
+        let title = model::title(&share, &info.hostname, scene.time, &scene.end_clock());
         if dom.document().title() != title {
             dom.document().set_title(&title);
         }
@@ -70,25 +70,30 @@ impl Headline {
     /// The three answers: each leads to its view.
     fn answers(&mut self, scene: &Scene, basis: Basis) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        let figures = Figures::of(info, scene.judged);
+        let figures = Figures::of(info, scene.shown);
         dom.set_hidden("leads", figures.is_none())?;
         let Some(figures) = figures else {
             dom.set_text("verdict-name", "Unknown")?;
             return dom.set_text("verdict-text", "networking is not measured here");
         };
-        let verdict = figures.judge(self.level);
+        let in_unit = |cpus, host_cpus| model::in_unit(basis, cpus, host_cpus);
+        let verdict = figures.judge_in(self.level, &in_unit);
         self.level = Some(verdict.level);
         dom.set_text("verdict-name", verdict.name)?;
         dom.set_text("verdict-text", &verdict.text)?;
         let button = dom.element("verdict")?;
         set_attribute(&button, "data-level", verdict.slug)?;
-        let view = Action::Jump(model::view_of(verdict.level).to_owned());
+        let has_advice = !dom.element("advice")?.has_attribute("hidden");
+        let view = Action::Jump(model::view_of(verdict.level, has_advice).to_owned());
         set_attribute(&button, "data-act", &view.to_string())?;
         let latency = Courses::of(info, scene.history).found(info);
         for lead in model::leads(&figures, &latency, basis) {
             dom.set_text(lead.id, &lead.text)?;
             let element = dom.element(lead.id)?;
             set_attribute(&element, "title", &lead.text)?;
+            if let Some(amount) = dom.root.query_selector(&format!("#{}-amount", lead.id))? {
+                set_text(&amount, &lead.amount);
+            }
             element.toggle_attribute_with_force("data-unknown", lead.is_unknown)?;
             if let Some(act) = lead.act {
                 set_attribute(&element, "data-act", &act.to_string())?;
@@ -113,7 +118,7 @@ impl Headline {
             .map_or(Rgb(0x80, 0x80, 0x80), |i| {
                 Rgb::parse(&info.components[i].color)
             });
-        let svg = sparkline(&trend.values, color, (180, 40))
+        let svg = sparkline(&trend.values, color, (150, 28))
             .map_err(|error| JsValue::from(error.to_string()))?;
         dom.set_html("#spark", svg)
     }

@@ -9,6 +9,7 @@ use web_sys::Window;
 use super::table::{self, Side};
 use crate::page::dom::Dom;
 use crate::page::fetch::Polled;
+use crate::recent::ShownTime;
 use crate::state::Keys;
 use crate::view::{Scene, View};
 
@@ -43,8 +44,11 @@ impl View for Health {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let is_paused = scene.shown.sequence != scene.now.sequence;
-        let Some(json) = self.polled.take().filter(|_| !is_paused) else {
+        let Some(json) = self
+            .polled
+            .take()
+            .filter(|_| scene.time != ShownTime::Paused)
+        else {
             return Ok(());
         };
         let sides = [("Reads", "reads"), ("Writes", "writes")].map(|(name, key)| {

@@ -8,7 +8,7 @@ use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
-use super::model::{Bar, Segment};
+use super::model::{Bar, Bracket, Segment};
 use crate::color::Rgb;
 use crate::plot::{FONT_PX, PlotError, Theme, document, ink_on, rgb, text_style};
 
@@ -47,6 +47,11 @@ pub fn draw<DB: DrawingBackend>(
     }
     for (bar, frame) in bars.iter().zip(&frames) {
         draw_bar(area, bar, frame, theme)?;
+    }
+    for (pair, bar) in frames.windows(2).zip(&bars[1..]) {
+        if let Some(bracket) = &bar.bracket {
+            draw_bracket(area, bracket, pair[1], pair[1].left - pair[0].right, theme)?;
+        }
     }
     area.present()
 }
@@ -131,6 +136,35 @@ fn draw_link<DB: DrawingBackend>(
         ))?;
     }
     Ok(())
+}
+
+/// Draws the bracket of a bar's lowest segments at its left, where there are so many pixels to the next bar.
+fn draw_bracket<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    bracket: &Bracket,
+    frame: Frame,
+    room_px: i32,
+    theme: Theme,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let (top, bottom) = (frame.y(bracket.ratio), frame.bottom);
+    let (near, far) = (frame.left - 4, frame.left - 9);
+    if room_px < 14 || bottom <= top {
+        return Ok(());
+    }
+    let shape = vec![(near, top), (far, top), (far, bottom), (near, bottom)];
+    area.draw(&PathElement::new(shape, rgb(theme.ink).stroke_width(2)))?;
+    let full = format!("{} {}", bracket.label, bracket.text);
+    // Bold is wider.
+    let room = (room_px - 18) * 9 / 10;
+    let Some(text) = [&full, &bracket.text]
+        .into_iter()
+        .find(|text| fits(text, room))
+    else {
+        return Ok(());
+    };
+    let style = text_style(FONT_PX, FontStyle::Bold, theme.ink, HPos::Right);
+    let middle = ((top + bottom) / 2).min(bottom - FONT_PX as i32 / 2);
+    area.draw(&Text::new(text.as_str(), (far - 5, middle), style))
 }
 
 fn draw_bar<DB: DrawingBackend>(
@@ -298,6 +332,14 @@ mod tests {
         assert_eq!(found(10.0, 50.0), Some("idle"));
         assert_eq!(found(300.0, 200.0), None, "between two bars");
         assert_eq!(found(10.0, 10.0), None, "above them");
+    }
+
+    #[test]
+    fn a_bracket_says_how_much_of_the_kernel_is_networking_in_all() {
+        let wide = drawn((1200, 344));
+        assert!(wide.contains("Networking 12.0 %"), "{wide}");
+        let narrow = drawn((320, 280));
+        assert!(!narrow.contains("Networking 12.0 %"));
     }
 
     #[test]

@@ -92,7 +92,11 @@ pub fn entries(bars: &[Bar]) -> Vec<LegendEntry> {
         .flat_map(|bar| top_down(bar).map(move |segment| (bar, segment)))
         .map(|(bar, segment)| LegendEntry {
             text: bar.text(segment),
-            ratio: segment.ratio,
+            // What may be more than nothing is not folded away with what has no time.
+            ratio: match segment.at_most {
+                Some(_) => segment.ratio.max(f64::EPSILON),
+                None => segment.ratio,
+            },
         })
         .collect()
 }
@@ -103,7 +107,7 @@ pub fn zeros_text(bar: &Bar, are_shown: bool) -> Option<String> {
     let zeros = bar
         .segments
         .iter()
-        .filter(|segment| segment.ratio == 0.0)
+        .filter(|segment| segment.ratio == 0.0 && segment.at_most.is_none())
         .count();
     let nothing = bar.basis.text(0.0);
     let text = if are_shown {

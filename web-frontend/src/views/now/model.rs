@@ -2,6 +2,7 @@
 //! by networking event, and one event by its parts. Pure; `plot` draws them and
 //! `legend` writes them out, so that both always say the same.
 
+use metrics_common::confidence;
 use metrics_common::sections::CpuModes;
 use metrics_common::{Info, Snapshot};
 
@@ -44,6 +45,8 @@ const MODE_HELP: [&str; 8] = [
 const REST_COLOR: Rgb = Rgb(0x9a, 0x8f, 0x86);
 /// A bar below this share of the host's time is faint.
 const FAINT_RATIO: f64 = 0.001;
+/// Less of the host's time is little.
+const LITTLE_RATIO: f64 = 0.005;
 /// A part of a bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
@@ -63,6 +66,9 @@ pub struct Segment {
     pub whole: String,
     /// Share of the bar, 0 to 1.
     pub ratio: f64,
+    /// The upper end of its 95 % interval, if that reaches from nothing to more than a little: there are too few
+    /// samples to tell it from nothing.
+    pub at_most: Option<Amount>,
 }
 
 /// A part that a bar cannot show.
@@ -97,6 +103,19 @@ pub struct Bar {
     pub faint: bool,
     /// A remark on these values.
     pub note: Option<String>,
+    /// The lowest segments that are one figure together.
+    pub bracket: Option<Bracket>,
+}
+
+/// The sum of a bar's lowest segments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bracket {
+    /// What they are.
+    pub label: String,
+    /// Their sum with its unit.
+    pub text: String,
+    /// Their share of the bar, 0 to 1.
+    pub ratio: f64,
 }
 
 /// The three bars; the third one shows the parts of `focus`, one of the events.
@@ -108,14 +127,8 @@ pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> [Bar
     ]
 }
 
-/// The unit and the time of the values of all three.
-pub fn sentence(
-    info: &Info,
-    snapshot: &Snapshot,
-    focus: &str,
-    basis: Basis,
-    window: &str,
-) -> String {
+/// The unit of the values of all three.
+pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> String {
     let index = info.row_of(focus);
     let whole = index.map_or(focus, |index| basis::name_of_whole(info, index));
     let phrase = match basis {
@@ -125,7 +138,7 @@ pub fn sentence(
         ),
         _ => format!("{}, {} CPUs", basis.phrase(whole), snapshot.cpus.len()),
     };
-    format!("Values in {phrase}; {window}.")
+    format!("Values in {phrase}.")
 }
 
 /// A time from `/proc/stat`, whose ticks never quite fill an interval.
@@ -157,6 +170,7 @@ fn modes_bar(snapshot: &Snapshot, basis: Basis) -> Bar {
             amount: counted(snapshot, values[mode]),
             whole: THIS_HOST.to_owned(),
             ratio: 0.0,
+            at_most: None,
         })
         .collect();
     let mut bar = Bar {
@@ -169,6 +183,7 @@ fn modes_bar(snapshot: &Snapshot, basis: Basis) -> Bar {
         opened: None,
         faint: false,
         note: None,
+        bracket: None,
     };
     bar.set_ratios();
     if bar.whole_ns == 0 {
@@ -203,6 +218,7 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Ba
         amount: counted(snapshot, rest_ns),
         whole: THIS_HOST.to_owned(),
         ratio: 0.0,
+        at_most: None,
     });
     let whole_ns = kernel_ns.max(events_ns);
     let mut bar = Bar {
@@ -224,9 +240,19 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Ba
             "Here the events are the whole: /proc/stat counts in 10 ms ticks and saw less kernel time."
                 .to_owned()
         }),
+        bracket: None,
     };
     bar.set_ratios();
     bar.opened = bar.stretch_of(focus);
+    let network = info.row_of(EVENTS);
+    bar.bracket = network
+        .filter(|_| events_ns > 0)
+        .and_then(|row| Amount::of_component(info, snapshot, row))
+        .map(|amount| Bracket {
+            label: "Networking".to_owned(),
+            text: basis.say(amount),
+            ratio: format::ratio(events_ns, whole_ns),
+        });
     bar
 }
 
@@ -290,6 +316,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar
                 "{title} is timed as a whole and not split further."
             )),
         },
+        bracket: None,
     };
     bar.set_ratios();
     bar
@@ -297,11 +324,17 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar
 
 /// The basis of a split.
 fn estimate(stacks: u64, interval_ns: u64, basis: Option<String>) -> String {
+    let rate = stacks as f64 * 1e9 / interval_ns.max(1) as f64;
+    let rate = match rate {
+        few if few < 9.95 => format!("{few:.1}"),
+        many => format::count(many.round() as u64),
+    };
     let stacks = format::count(stacks);
     let length = format::length(interval_ns);
+    let text = format!("An estimate from {stacks} stacks in {length}, {rate} a second");
     match basis {
-        None => format!("An estimate from {stacks} stacks in {length}."),
-        Some(basis) => format!("An estimate from {stacks} stacks in {length} and others: {basis}."),
+        None => format!("{text}."),
+        Some(basis) => format!("{text}, and others: {basis}."),
     }
 }
 
@@ -327,6 +360,10 @@ fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
     let component = &info.components[index];
     let ns = snapshot.total_ns(index).unwrap_or(0);
     let amount = Amount::of_component(info, snapshot, index);
+    let interval = confidence::of_component(info, snapshot, index);
+    let little_ns = LITTLE_RATIO * snapshot.capacity_ns() as f64;
+    let at_most = interval.filter(|(low, high)| *low == 0 && *high as f64 > little_ns);
+    let at_most = at_most.zip(amount);
     Segment {
         key: component.slug.clone(),
         label: component.label.clone(),
@@ -336,6 +373,7 @@ fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
         amount: amount.unwrap_or_else(|| Amount::of_ns(snapshot, ns, None)),
         whole: basis::whole_of(info, index).to_owned(),
         ratio: 0.0,
+        at_most: at_most.map(|((_, high), amount)| amount.with_ns(snapshot, high)),
     }
 }
 
@@ -355,10 +393,11 @@ fn size(basis: Basis, amount: Amount, whole: &str, nothing: &str) -> String {
 impl Bar {
     /// The value of a segment, in the bar's unit.
     pub fn text(&self, segment: &Segment) -> String {
-        match (self.basis, segment.key == REST) {
+        match (self.basis, segment.at_most) {
             // Beside parts of networking.
-            (Basis::Parent, true) => self.basis.say_of(segment.amount, "host"),
-            _ => self.basis.say_shortly(segment.amount),
+            (Basis::Parent, _) if segment.key == REST => self.basis.say_of(segment.amount, "host"),
+            (basis, Some(most)) => format!("≤ {}", basis.say_shortly(most)),
+            (basis, None) => basis.say_shortly(segment.amount),
         }
     }
 

@@ -60,10 +60,10 @@ impl View for Now {
         dom.set_text("now-window", &window)?;
         let (event, basis) = (scene.shared.event(), scene.shared.basis);
         let bars = model::bars(info, scene.shown, event, basis);
-        let sentence = model::sentence(info, scene.shown, event, basis, &window);
+        let sentence = model::sentence(info, scene.shown, event, basis);
         dom.set_text("now-basis", &sentence)?;
         let width = dom.extent("chart").width.clamp(240, 4000);
-        self.size = (width, if width < NARROW_PX { 280 } else { 340 });
+        self.size = (width, if width < NARROW_PX { 280 } else { 264 });
         let svg = draw::svg(&bars, dom.theme(), self.size)
             .map_err(|error| JsValue::from(error.to_string()))?;
         dom.set_html("#chart", svg)?;

@@ -10,6 +10,8 @@ pub struct Choices {
     pub component: String,
     /// Keys of the owners whose components are shown.
     pub open: Vec<String>,
+    /// Name of the column by which owners are ordered; empty: by all that they cause and pay.
+    pub by: String,
 }
 
 impl Default for Choices {
@@ -17,6 +19,7 @@ impl Default for Choices {
         Choices {
             component: NETWORK.to_owned(),
             open: Vec::new(),
+            by: String::new(),
         }
     }
 }
@@ -26,6 +29,15 @@ impl Choices {
     pub fn toggle_open(&mut self, key: &str) {
         toggle(&mut self.open, key);
     }
+
+    /// Orders by this column, or as before if it was ordered by it.
+    pub fn order_by(&mut self, column: &str) {
+        if self.by == column {
+            self.by.clear();
+        } else {
+            column.clone_into(&mut self.by);
+        }
+    }
 }
 
 impl Keys for Choices {
@@ -34,11 +46,13 @@ impl Keys for Choices {
         let component = pairs.slug("owners-of").map(str::to_owned);
         self.component = component.unwrap_or(default.component);
         self.open = pairs.slugs("owner").unwrap_or_default();
+        self.by = pairs.slug("owners-by").unwrap_or_default().to_owned();
     }
 
     fn write(&self, address: &mut Address) {
         address.put("owners-of", &self.component, NETWORK);
         address.put("owner", &self.open.join(","), "");
+        address.put("owners-by", &self.by, "");
     }
 }
 
@@ -52,6 +66,7 @@ mod tests {
         let choices = Choices {
             component: "gro".to_owned(),
             open: vec!["cgroup_77".to_owned(), "nobody".to_owned()],
+            by: "took".to_owned(),
         };
         assert_eq!(there_and_back(&choices).0, choices);
         assert_eq!(there_and_back(&Choices::default()).1, "");

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::matrix::{Head, Matrix};
-use super::model::{Cell, OwnerRow, Table};
+use super::model::{Cell, Column, OwnerRow, Table};
 use crate::action::Action;
 use crate::format::escape_html;
 
@@ -14,10 +14,22 @@ pub fn table(table: &Table) -> String {
         "<table aria-label=\"Owners, the largest first\"><thead><tr>\
          <th scope=\"col\" class=\"name\">Owner</th>",
     );
-    for (heading, unit) in &table.columns {
+    for Column {
+        name,
+        heading,
+        unit,
+        is_order,
+    } in &table.columns
+    {
+        let order = if *is_order {
+            " aria-sort=\"descending\""
+        } else {
+            ""
+        };
+        let act = Action::OwnersBy((*name).to_owned()).attribute();
         let _ = write!(
             html,
-            "<th scope=\"col\">{heading}<small>{unit}</small></th>"
+            "<th scope=\"col\"{order}><button class=\"plain\"{act}>{heading}</button><small>{unit}</small></th>"
         );
     }
     html.push_str("</tr></thead><tbody>");
@@ -118,6 +130,7 @@ mod tests {
             component: info.row_of("network").unwrap(),
             basis: Basis::Host,
             open: &open,
+            by: "",
             shows_zeros: true,
         };
         let shown = model::table(&info, &snapshot, &owners, asked);

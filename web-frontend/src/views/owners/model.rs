@@ -78,11 +78,29 @@ pub struct OwnerRow {
     pub cells: Vec<Cell>,
 }
 
+/// Names of the columns of all owners, by which they can be ordered.
+const COLUMNS: [&str; 7] = [
+    "caused", "tasks", "softirqs", "made", "took", "stalled", "pressure",
+];
+
+/// A column of values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name in the address.
+    pub name: &'static str,
+    /// Its heading.
+    pub heading: &'static str,
+    /// Its unit.
+    pub unit: String,
+    /// Whether owners are ordered by it.
+    pub is_order: bool,
+}
+
 /// All lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Heading of each column of values, and its unit.
-    pub columns: Vec<(&'static str, String)>,
+    /// The columns of values.
+    pub columns: Vec<Column>,
     /// The lines.
     pub lines: Vec<OwnerRow>,
     /// Number of owners without time in the displayed span.
@@ -100,6 +118,8 @@ pub struct Question<'a> {
     pub basis: Basis,
     /// Keys of the expanded owners.
     pub open: &'a [String],
+    /// Name of the column by which they are ordered; another text: by all that they cause and pay.
+    pub by: &'a str,
     /// Whether owners without time have lines, too.
     pub shows_zeros: bool,
 }
@@ -111,6 +131,35 @@ struct Ranked<'a> {
     account: Account,
     intervals: AccountIntervals,
     pressure_ns: Option<u64>,
+}
+
+impl Ranked<'_> {
+    /// Its value in a column of [`COLUMNS`].
+    fn column_ns(&self, column: usize) -> u64 {
+        let account = &self.account;
+        match column {
+            0 => account.caused_ns,
+            1 => account.caused_ns.saturating_sub(account.softirq_ns),
+            2 => account.softirq_ns,
+            3 => account.made_others_pay_ns,
+            4 => account.others_took_ns,
+            5 => account.stalled_ns,
+            _ => self.pressure_ns.unwrap_or(0),
+        }
+    }
+
+    /// Whether it caused anything, or something was taken from it that differs from nothing.
+    fn has_told_time(&self) -> bool {
+        let Account {
+            caused_ns,
+            made_others_pay_ns,
+            others_took_ns,
+            ..
+        } = self.account;
+        let interval = self.intervals.others_took_interval_ns;
+        let is_told = interval.is_none_or(|(low, _)| low > 0);
+        caused_ns > 0 || made_others_pay_ns > 0 || (others_took_ns > 0 && is_told)
+    }
 }
 
 /// Identifier of an owner in the document and the address: letters, digits, underscores.
@@ -199,11 +248,18 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         sort_by(&mut ranked, |a, b| key(a).cmp(&key(b)));
     }
     let has_pressure = is_all && ranked.iter().any(|ranked| ranked.pressure_ns.is_some());
-    let columns = columns(asked.basis, is_all, has_pressure);
+    let columns = columns(asked.basis, is_all, has_pressure, asked.by);
+    if let Some(column) = columns.iter().position(|column| column.is_order) {
+        let key = |ranked: &Ranked| {
+            let is_sum = ranked.owner.kind == OwnerKind::Other;
+            (is_sum, Reverse(ranked.column_ns(column)))
+        };
+        sort_by(&mut ranked, |a, b| key(a).cmp(&key(b)));
+    }
     let of_the_time = |ns| fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0);
     let has_time = |ranked: &Ranked| {
         if is_all {
-            ranked.account.weight_ns() > 0
+            ranked.has_told_time()
         } else {
             ranked.account.caused_ns > 0
         }
@@ -318,22 +374,30 @@ fn conversation(flow: &OwnerFlow) -> String {
     }
 }
 
-fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str, String)> {
+fn columns(basis: Basis, is_all: bool, has_pressure: bool, by: &str) -> Vec<Column> {
+    const OF_TIME: &str = "% of the time";
     let unit = basis.unit();
-    let mut columns = vec![
-        ("Your own networking", unit.to_owned()),
-        ("in tasks", unit.to_owned()),
-        ("in softirqs", unit.to_owned()),
+    let mut headings = vec![
+        ("Your own networking", unit),
+        ("in tasks", unit),
+        ("in softirqs", unit),
     ];
     if is_all {
-        columns.push(("You made others pay", unit.to_owned()));
-        columns.push(("Others took from you", unit.to_owned()));
-        columns.push(("Stalled", "% of the time".to_owned()));
+        headings.push(("You made others pay", unit));
+        headings.push(("Others took from you", unit));
+        headings.push(("Stalled", OF_TIME));
     }
     if has_pressure {
-        columns.push(("irq.pressure", "% of the time".to_owned()));
+        headings.push(("irq.pressure", OF_TIME));
     }
-    columns
+    let columns = COLUMNS.into_iter().zip(headings);
+    let columns = columns.map(|(name, (heading, unit))| Column {
+        name,
+        heading,
+        unit: unit.to_owned(),
+        is_order: name == by,
+    });
+    columns.collect()
 }
 
 /// A value in its column; zero is marked as such.
@@ -407,9 +471,9 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow
 pub fn zeros_text(table: &Table, basis: Basis, are_shown: bool) -> Option<String> {
     let (zeros, nothing) = (table.zeros, basis.text(0.0));
     let text = if are_shown {
-        format!("Hide {zeros} at {nothing}")
+        format!("Hide {zeros} that do not differ from {nothing}")
     } else {
-        format!("{zeros} more at {nothing}")
+        format!("{zeros} more that do not differ from {nothing}")
     };
     (zeros > 1).then_some(text)
 }

@@ -59,6 +59,10 @@ impl View for Owners {
                 self.choices.toggle_open(key);
                 Reply::Changed
             }
+            Action::OwnersBy(column) => {
+                self.choices.order_by(column);
+                Reply::Changed
+            }
             Action::Zeros(ZEROS) => {
                 self.shows_zeros = !self.shows_zeros;
                 Reply::Done
@@ -110,6 +114,7 @@ impl View for Owners {
                 component,
                 basis,
                 open: &self.choices.open,
+                by: &self.choices.by,
                 shows_zeros: self.shows_zeros,
             },
         );

@@ -8,8 +8,9 @@ use web_sys::Window;
 
 use super::minute::Minute;
 use super::table;
+use crate::recent::ShownTime;
 use crate::state::Keys;
-use crate::view::{Scene, ShownTime, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -29,8 +30,7 @@ impl View for Slowest {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        // The page is paused.
-        if scene.shown.sequence != scene.now.sequence {
+        if scene.time == ShownTime::Paused {
             return Ok(());
         }
         let is_selected = scene.time == ShownTime::Selected;

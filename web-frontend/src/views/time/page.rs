@@ -5,13 +5,13 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
-use crate::action::Format;
+use crate::action::{Action, Format};
 use crate::axes::PlotArea;
 use crate::page::chart::TimeChart;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
-use crate::view::{Pointer, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 use metrics_common::component::NETWORK;
 
 /// Ids of the charts in the document.
@@ -21,7 +21,7 @@ const PARTS: &str = "parts";
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(OverTime {
-        charts: [TimeChart::new(EVENTS), TimeChart::new(PARTS)],
+        charts: [TimeChart::new(EVENTS, 21), TimeChart::new(PARTS, 22)],
     })
 }
 
@@ -58,6 +58,24 @@ impl View for OverTime {
             }
         }
         Ok(())
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        for chart in &mut self.charts {
+            if let Reply::Done = chart.act(action) {
+                return Reply::Done;
+            }
+        }
+        Reply::Ignored
+    }
+
+    fn hover(&mut self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
+        for chart in &self.charts {
+            if chart.hover(scene, pointer)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn draw_cursor(&mut self, scene: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {

@@ -1,7 +1,7 @@
 //! Cost in relation to work as plain values. Pure.
 
-use metrics_common::Snapshot;
 use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
+use metrics_common::{Info, Snapshot, confidence};
 use netto_judges::efficiency::{Efficiency, whole_work};
 
 use crate::format;
@@ -19,11 +19,23 @@ pub struct Figure {
 }
 
 /// Costs in the displayed span.
-pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
+pub fn figures(info: &Info, snapshot: &Snapshot) -> Vec<Figure> {
     let efficiency = Efficiency::of(snapshot);
-    let each = |label, ns: Option<f64>| Figure {
-        label,
-        value: ns.map_or("–".to_owned(), time),
+    // Of an event that is estimated, too few samples are not zero.
+    let each = |label, slug: &str, ns: Option<f64>| {
+        let row = info.row_of(slug);
+        let interval = row.and_then(|row| confidence::of_component(info, snapshot, row));
+        let total_ns = row.and_then(|row| snapshot.total_ns(row)).unwrap_or(0);
+        Figure {
+            label,
+            value: match (ns, interval) {
+                (Some(ns), Some((0, high))) if total_ns > 0 => {
+                    format!("≤ {}", time(ns * format::ratio(high, total_ns)))
+                }
+                (Some(0.0), Some(_)) | (None, _) => "–".to_owned(),
+                (Some(ns), _) => time(ns),
+            },
+        }
     };
     let seconds = |label, seconds: Option<f64>| Figure {
         label,
@@ -60,11 +72,15 @@ pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
             label: "Packets",
             value: packets.unwrap_or("–".to_owned()),
         },
-        each("RX softirq per packet", efficiency.rx_ns_per_packet),
+        each(
+            "RX softirq per packet",
+            "rx_softirq",
+            efficiency.rx_ns_per_packet,
+        ),
         each_second("Messages sent", WorkCount::MessagesSent),
-        each(sent, efficiency.ns_per_send),
+        each(sent, "tx_syscall", efficiency.ns_per_send),
         each_second("Messages received", WorkCount::MessagesReceived),
-        each(received, efficiency.ns_per_receive),
+        each(received, "rx_syscall", efficiency.ns_per_receive),
         Figure {
             label: "Packets per poll",
             value: per_poll.map_or("–".to_owned(), |packets| format!("{packets:.1}")),
@@ -149,7 +165,7 @@ pub(super) mod tests {
 
     #[test]
     fn cost_is_said_for_each_packet_and_what_is_unknown_is_a_dash() {
-        let values: Vec<String> = figures(&measured())
+        let values: Vec<String> = figures(&fixture::info(), &measured())
             .into_iter()
             .map(|figure| figure.value)
             .collect();
@@ -177,7 +193,7 @@ pub(super) mod tests {
     fn a_figure_is_of_messages_where_they_were_counted_and_else_of_calls() {
         let mut snapshot = measured();
         let figure = |snapshot: &Snapshot, place: usize| {
-            let figure = figures(snapshot).swap_remove(place);
+            let figure = figures(&fixture::info(), snapshot).swap_remove(place);
             (figure.label, figure.value)
         };
         assert_eq!(figure(&snapshot, 3).0, "Send, per call");

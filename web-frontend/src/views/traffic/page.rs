@@ -98,7 +98,7 @@ impl View for Traffic {
             dom, info, shown, ..
         } = *scene;
         dom.set_text("traffic-window", &scene.window(shown))?;
-        let figures = model::figures(shown).into_iter();
+        let figures = model::figures(scene.info, shown).into_iter();
         let figures = figures.map(|figure| {
             format!(
                 "<div><dt>{}</dt><dd>{}</dd></div>",

@@ -102,6 +102,21 @@ impl LastingAdvice {
         }
     }
 
+    /// Takes over what somebody who has judged for longer says now, by the rules' names.
+    pub fn take_over(&mut self, rules: &[String], now_ns: u64) {
+        for (rule, said) in RULES.iter().zip(&mut self.lasting.rules) {
+            if rules.iter().any(|name| name == rule.slug) && !said.is_said {
+                said.is_said = true;
+                (said.held_last_ns, said.ends_ns) = (now_ns, ENDS_NS);
+            }
+        }
+    }
+
+    /// Whether anything is said.
+    pub fn says_anything(&self) -> bool {
+        self.lasting.rules.iter().any(|rule| rule.is_said)
+    }
+
     /// Judges the last seconds, which end now. Returns the rules that cannot be judged.
     pub fn judge(&mut self, sum: &Snapshot) -> Vec<Unjudged> {
         let judged = self.lasting.adviser.judge(sum);

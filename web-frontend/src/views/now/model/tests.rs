@@ -41,8 +41,28 @@ fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
     assert_eq!(parts.subtitle, "10.0 % of this host's CPU");
     assert_eq!(
         parts.note.as_deref(),
-        Some("An estimate from 100 stacks in 0.5 s.")
+        Some("An estimate from 100 stacks in 0.5 s, 200 a second.")
     );
+}
+
+#[test]
+fn a_part_that_few_samples_do_not_tell_from_nothing_is_said_to_be_at_most_so_much() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let text = |snapshot: &Snapshot| {
+        let [.., parts] = bars(&info, snapshot, "rx_softirq", Basis::Host);
+        let found = parts.segments.iter().find(|s| s.key == "bridging").unwrap();
+        parts.text(found)
+    };
+    assert_eq!(text(&snapshot), "0 %", "of a hundred stacks none");
+    // Four stacks of 25 ms.
+    let rx = info.row_of("rx_softirq").unwrap();
+    let cost = fixture::cost(&mut snapshot);
+    cost.samples[rx] = Some(vec![0, 4]);
+    for ns_ms in cost.sample_ns_ms.iter_mut().flatten() {
+        *ns_ms *= 25;
+    }
+    let few = text(&snapshot);
+    assert!(few.starts_with("≤ "), "{few}");
 }
 
 #[test]
@@ -182,11 +202,10 @@ fn every_list_says_its_values_on_the_basis_of_the_page() {
         subtitles(Basis::Cpus)[1..],
         ["0.40 CPUs' worth of time", "0.20 CPUs' worth of time"]
     );
-    let window = "over the last 0.5 s";
-    let sentence = |basis| sentence(&info, &snapshot, "rx_softirq", basis, window);
+    let sentence = |basis| sentence(&info, &snapshot, "rx_softirq", basis);
     assert_eq!(
         sentence(Basis::Host),
-        "Values in % of this host's CPU, 2 CPUs; over the last 0.5 s."
+        "Values in % of this host's CPU, 2 CPUs."
     );
     assert!(sentence(Basis::Parent).contains("the last list of RX softirq"));
 }

@@ -76,10 +76,15 @@ pub(in crate::views::owners) fn owners() -> Owners {
 }
 
 fn asked(component: &str, open: &[String]) -> Table {
+    asked_by(component, open, "")
+}
+
+fn asked_by(component: &str, open: &[String], by: &str) -> Table {
     let question = Question {
         component: row(component),
         basis: Basis::Milliseconds,
         open,
+        by,
         shows_zeros: false,
     };
     table(&fixture::info(), &fixture::snapshot(1), &owners(), question)
@@ -116,11 +121,53 @@ fn each_owner_stands_with_what_it_caused_took_and_paid_the_largest_first() {
 }
 
 #[test]
+fn a_column_orders_owners_and_an_unknown_one_does_not() {
+    let first = |by: &str| {
+        let table = asked_by("network", &[], by);
+        let ordered = table
+            .columns
+            .iter()
+            .filter(|column| column.is_order)
+            .count();
+        (table.lines[0].label.clone(), ordered)
+    };
+    assert_eq!(first("took"), ("burn.service".to_owned(), 1));
+    assert_eq!(first("made"), ("iperf.service".to_owned(), 1));
+    assert_eq!(first("<script>"), ("iperf.service".to_owned(), 0));
+}
+
+#[test]
+fn who_lost_no_more_than_chance_gives_is_folded() {
+    let mut owners = owners();
+    let labels = |owners: &Owners| {
+        let asked = Question {
+            component: row("network"),
+            basis: Basis::Host,
+            open: &[],
+            by: "",
+            shows_zeros: false,
+        };
+        let table = table(&fixture::info(), &fixture::snapshot(1), owners, asked);
+        table
+            .lines
+            .into_iter()
+            .map(|line| line.label)
+            .collect::<Vec<_>>()
+    };
+    assert!(labels(&owners).contains(&"burn.service".to_owned()));
+    // Half a sample's worth.
+    for taken in &mut owners.taken {
+        taken.ns /= 1_000;
+    }
+    assert!(!labels(&owners).contains(&"burn.service".to_owned()));
+}
+
+#[test]
 fn owners_without_time_are_folded_until_asked_for() {
     let table = asked("network", &[]);
     assert_eq!(table.zeros, 2);
     let text = zeros_text(&table, Basis::Milliseconds, false).unwrap();
-    assert_eq!(text, "2 more at 0 ms/s");
+    assert_eq!(text, "2 more that do not differ from 0 ms/s");
     assert!(
         zeros_text(&table, Basis::Host, true)
             .unwrap()
@@ -147,6 +194,7 @@ fn an_owner_opens_into_its_largest_conversations_too() {
             component: row(component),
             basis: Basis::Milliseconds,
             open: &open,
+            by: "",
             shows_zeros: false,
         };
         let table = table(&fixture::info(), &fixture::snapshot(1), &owners, asked);
