@@ -88,7 +88,7 @@ fn owners() -> Result<()> {
         "{scopes}"
     );
     // By the keyboard, an owner opens into its events and their parts, and stays open.
-    let first = "document.querySelector('#owners-table [data-act^=owner]')";
+    let first = "document.querySelector('#owners-table [data-act^=\"owner:\"]')";
     browser.script(&format!("{first}.focus(); {first}.click()"))?;
     browser.wait_until(
         "the owner is open and still has the keyboard",

@@ -270,7 +270,10 @@ impl Page {
             }
             "?" => self.dom.typed::<HtmlElement>("keys-button")?.click(),
             "p" | " " if !on_button => self.act(Action::Pause)?,
-            "Escape" if self.has_tip()? => self.drop_tip()?,
+            // Where it would do no more than that.
+            "Escape" if self.has_tip()? && self.shared.range.until_ms().is_none() => {
+                self.drop_tip()?;
+            }
             "Escape" if !self.shared.about.is_empty() => self.act(Action::Overview)?,
             "Escape" | "l" if !on_button => self.act(Action::Live)?,
             "1" => self.act(Action::Span(1))?,

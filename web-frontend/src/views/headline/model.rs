@@ -51,7 +51,7 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis, window: &str) ->
         power: snapshot.sections.power.as_ref().map(|power| {
             let attributed = format::watts(power.network_watts);
             let of_capacity = format::watts(power.network_capacity_watts);
-            format!(", ≈ {attributed} ({of_capacity} of capacity)")
+            format!("≈ {attributed} ({of_capacity} of capacity)")
         }),
     })
 }
@@ -183,7 +183,7 @@ mod tests {
         let power = headline(&info, &snapshot, Basis::Host, WINDOW)
             .unwrap()
             .power;
-        let both = ", ≈ 3.2 W (650 mW of capacity)";
+        let both = "≈ 3.2 W (650 mW of capacity)";
         assert_eq!(power.as_deref(), Some(both));
     }
 

@@ -118,7 +118,7 @@ impl Headline {
             .map_or(Rgb(0x80, 0x80, 0x80), |i| {
                 Rgb::parse(&info.components[i].color)
             });
-        let svg = sparkline(&trend.values, color, (150, 28))
+        let svg = sparkline(&trend.values, color, (184, 28))
             .map_err(|error| JsValue::from(error.to_string()))?;
         dom.set_html("#spark", svg)
     }

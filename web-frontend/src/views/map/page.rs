@@ -16,7 +16,7 @@ use crate::view::{Pointer, Scene, View};
 
 /// Width of a line of squares, and largest side of a square, pixels.
 const LINE_PX: usize = 304;
-const SQUARE_PX: usize = 44;
+const SQUARE_PX: usize = 36;
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
