@@ -49,6 +49,8 @@ pub enum Action {
     Speed(u32),
     /// Show this many minutes.
     Span(u32),
+    /// Show all figures of these minutes, or of the last seconds.
+    OfRange,
     /// Show the parts of the component with this slug.
     Event(String),
     /// Show the component with this slug by CPU.
@@ -113,6 +115,7 @@ impl fmt::Display for Action {
             Action::Play => f.write_str("play"),
             Action::Speed(times) => write!(f, "speed:{times}"),
             Action::Span(minutes) => write!(f, "span:{minutes}"),
+            Action::OfRange => f.write_str("of-range"),
             Action::Event(slug) => write!(f, "event:{slug}"),
             Action::Component(slug) => write!(f, "component:{slug}"),
             Action::About(slug) => write!(f, "about:{slug}"),
@@ -147,6 +150,7 @@ impl FromStr for Action {
             "pause" => Some(Action::Pause),
             "play" => Some(Action::Play),
             "speed" => object.parse().ok().map(Action::Speed),
+            "of-range" => Some(Action::OfRange),
             "span" => object.parse().ok().map(Action::Span),
             "event" => Some(Action::Event(slug())),
             "component" => Some(Action::Component(slug())),
@@ -185,6 +189,7 @@ mod tests {
             Action::Play,
             Action::Speed(60),
             Action::Span(15),
+            Action::OfRange,
             Action::Event("rx_softirq".to_owned()),
             Action::Component("gro".to_owned()),
             Action::About("conntrack".to_owned()),

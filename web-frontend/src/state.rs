@@ -8,6 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 /// The shortest selectable span, milliseconds.
 pub const SHORTEST_MS: f64 = 5_000.0;
 const DEFAULT_SPAN_MS: f64 = 300_000.0;
+/// A time up to now, which all figures are of, ends at such steps, milliseconds: it is asked for anew at each.
+const MOVING_MS: f64 = 5_000.0;
 
 /// The characters encoded in an address; the exceptions are more readable as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -116,6 +118,8 @@ pub struct Shared {
     pub about: String,
     /// The stretch of time.
     pub range: TimeRange,
+    /// Whether all figures are of the charts' time while that ends now, and not of the last seconds.
+    pub is_of_range: bool,
     /// The unit of all values.
     pub basis: Basis,
     /// Whether shortcuts of single keys are disabled: they disturb users of speech input, and can
@@ -135,6 +139,7 @@ impl Default for Shared {
             component: "network".to_owned(),
             about: String::new(),
             range: TimeRange::default(),
+            is_of_range: false,
             basis: Basis::default(),
             has_no_shortcuts: false,
             hidden: Vec::new(),
@@ -258,6 +263,7 @@ impl Keys for Shared {
             (Some(ms), None) => End::At(ms),
             (Some(ms), Some(_)) => End::Paused(ms),
         };
+        self.is_of_range = pairs.get("of-range").is_some();
         self.hidden = pairs.slugs("hide").unwrap_or_default();
         self.view = pairs.section().unwrap_or_default().to_owned();
     }
@@ -279,12 +285,29 @@ impl Keys for Shared {
             address.put("until", &seconds(until), "");
         }
         address.switch("paused", self.range.is_paused());
+        address.switch("of-range", self.is_of_range);
         address.switch("no-keys", self.has_no_shortcuts);
         address.put("hide", &self.hidden.join(","), "");
     }
 }
 
 impl Shared {
+    /// The time that all figures are of, milliseconds since the Unix epoch, where the newest interval ends at
+    /// `latest_ms`; `None`: the last seconds.
+    pub fn time_of_figures(&self, latest_ms: Option<f64>) -> Option<(f64, f64)> {
+        let up_to_now = || {
+            let latest_ms = latest_ms.filter(|_| self.is_moving())?;
+            let end_ms = (latest_ms / MOVING_MS).floor() * MOVING_MS;
+            Some((end_ms - self.range.span_ms, end_ms))
+        };
+        self.range.selected().or_else(up_to_now)
+    }
+
+    /// Whether that time goes on with the present.
+    pub fn is_moving(&self) -> bool {
+        self.is_of_range && self.range.end == End::Now
+    }
+
     /// Slug of the event whose parts are shown.
     pub fn event(&self) -> &str {
         match self.event.as_str() {
@@ -395,6 +418,24 @@ mod tests {
             .zoom_to(1_700_000_060_500.0, 1_700_000_000_000.0);
         state.range.toggle_pause(0.0);
         assert_eq!(there_and_back(&state).0, state);
+    }
+
+    #[test]
+    fn all_figures_may_be_of_the_charts_time_up_to_now_in_steps() {
+        let latest_ms = Some(1_002_400.0);
+        let live = read("span=60");
+        assert_eq!(live.time_of_figures(latest_ms), None);
+        let moving = read("span=60&of-range=1");
+        let expected = Some((940_000.0, 1_000_000.0));
+        assert_eq!(moving.time_of_figures(latest_ms), expected);
+        assert_eq!(moving.time_of_figures(None), None);
+        // A selected time is one that stands.
+        let selected = read("span=60&of-range=1&until=500");
+        assert_eq!(
+            selected.time_of_figures(latest_ms),
+            Some((440_000.0, 500_000.0))
+        );
+        assert!(moving.is_moving() && !selected.is_moving());
     }
 
     #[test]

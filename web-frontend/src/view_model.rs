@@ -125,6 +125,16 @@ fn every(period_ms: u64, interval_ns: u64) -> String {
     }
 }
 
+/// Tolerance above the limit of netto's cost: it needs a moment to notice more traffic.
+const SLACK_RATIO: f64 = 0.003;
+
+/// netto's share of the CPU where it costs most, if that is above its limit.
+pub fn above_budget(info: &Info, snapshot: &Snapshot) -> Option<f64> {
+    let costliest = snapshot.sections.own.as_ref()?.costliest?;
+    let limit = info.max_overhead_ratio?;
+    (costliest.ratio > limit + SLACK_RATIO).then_some(costliest.ratio)
+}
+
 /// The state of the measurement, in short statements.
 pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
@@ -160,6 +170,12 @@ pub fn status(info: &Info, snapshot: &Snapshot, since_opened: &SinceOpened) -> V
     } else {
         Status::quiet("0 lost".to_owned())
     });
+    if let Some(ratio) = above_budget(info, snapshot) {
+        statements.push(Status::loud(format!(
+            "netto itself {} % of a CPU, above its budget",
+            format::fine_percent(ratio * 100.0)
+        )));
+    }
     if let Some((way, counted)) = missed::worst(info, snapshot.cost()) {
         let all = counted.missed.saturating_add(counted.seen);
         statements.push(Status::loud(format!(

@@ -163,12 +163,17 @@ impl Browser {
 
     /// A key of the keyboard, by the browser's name for it.
     pub fn key(&self, key: &str) -> Result<()> {
-        for kind in ["keyDown", "keyUp"] {
-            self.cdp(
-                "Input.dispatchKeyEvent",
-                json!({ "type": kind, "key": key }),
-            )?;
+        let mut event = json!({ "type": "keyDown", "key": key });
+        if key == "Enter" {
+            // A button is pressed by its character.
+            event["text"] = json!("\r");
+            event["windowsVirtualKeyCode"] = json!(13);
         }
+        self.cdp("Input.dispatchKeyEvent", event)?;
+        self.cdp(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "keyUp", "key": key }),
+        )?;
         Ok(())
     }
 

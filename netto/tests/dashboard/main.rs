@@ -17,8 +17,12 @@ mod flame;
 mod latency;
 mod owners;
 mod pictures;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "../common/pty.rs"]
+mod pty;
 mod reader;
 mod replay;
+mod tasks;
 mod views;
 
 use std::process::ExitCode;
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     let trials = [
         views::TESTS,
         first_screen::TESTS,
+        tasks::TESTS,
         reader::TESTS,
         figures::TESTS,
         replay::TESTS,

@@ -14,6 +14,7 @@ tests! {
     page;
     reader::a_drag_over_a_chart_zooms_and_escape_leads_back;
     reader::what_is_selected_is_what_the_whole_page_shows;
+    reader::all_figures_may_be_of_the_minutes_that_the_charts_show;
     reader::pause_stops_the_page_and_live_goes_on = pause;
     reader::a_click_on_a_bar_descends_and_hovering_explains = descend;
     reader::one_cursor_stands_in_every_chart = cursor;
@@ -140,6 +141,31 @@ fn what_is_selected_is_what_the_whole_page_shows() -> Result<()> {
     let reason = browser.text("#mode")?;
     ensure!(reason.contains("a log file all"), "{reason}");
     wait_for_more(&browser, 3)?;
+    browser.must_be_content()
+}
+
+fn all_figures_may_be_of_the_minutes_that_the_charts_show() -> Result<()> {
+    let demo = Demo::start(CPUS, 500)?;
+    let browser = open(&demo, "span=60")?;
+    wait_for_more(&browser, 1)?;
+    browser.click("of-range")?;
+    browser.wait_until(
+        "figures are of the charts' time",
+        "return document.getElementById('netto').dataset.selected === 'shown'",
+    )?;
+    let window = "return document.getElementById('owners-window').textContent";
+    let first = browser.script(window)?;
+    let text = first.as_str().context("no window")?;
+    ensure!(text.contains(" to "), "{text}");
+    ensure!(
+        browser.script(MODE)? == "live" && browser.script(HASH)?.to_string().contains("of-range=1")
+    );
+    browser.wait_until("they go on", &format!("{window} !== {first}"))?;
+    browser.click("of-range")?;
+    browser.wait_until(
+        "figures are of the last seconds again",
+        &format!("{window}.startsWith('over the last ')"),
+    )?;
     browser.must_be_content()
 }
 

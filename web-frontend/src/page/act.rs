@@ -38,6 +38,7 @@ impl Page {
             Action::Live => self.shared.range.go_live(),
             Action::Pause => self.shared.range.toggle_pause(self.now_ms()),
             Action::Span(minutes) => self.shared.range.span_ms = f64::from(minutes) * 60_000.0,
+            Action::OfRange => self.shared.is_of_range = !self.shared.is_of_range,
             Action::Basis(basis) => self.shared.basis = basis,
             Action::Keys => self.shared.has_no_shortcuts = !self.shared.has_no_shortcuts,
             Action::Hide(view) => self.shared.toggle_hidden(&view),

@@ -205,8 +205,11 @@ impl Page {
             } else {
                 info.is_recording().then_some(selected::OF_A_RECORDING)
             };
-            let wanted = self.shared.range.selected();
-            self.selected.follow(wanted, obstacle);
+            let latest = self.received.latest.as_ref();
+            let latest_ms = latest.map(|latest| latest.time_unix_ns as f64 / 1e6);
+            let wanted = self.shared.time_of_figures(latest_ms);
+            let is_moving = self.shared.is_moving();
+            self.selected.follow(wanted, is_moving, obstacle);
         }
         self.received.sum_recent();
         self.follow_leader();
@@ -391,6 +394,7 @@ impl Page {
         match action {
             Action::Basis(basis) => self.shared.basis == *basis,
             Action::Pause => range.is_paused(),
+            Action::OfRange => self.shared.is_of_range,
             Action::Keys => !self.shared.has_no_shortcuts,
             Action::Live => {
                 let is_lost = matches!(self.connection.state(), ConnectionState::Lost { .. });

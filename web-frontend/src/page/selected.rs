@@ -44,10 +44,14 @@ impl Selected {
         }
     }
 
-    /// Asks for this time, if it is another one and nothing speaks against it, and takes the answer.
-    pub fn follow(&mut self, wanted: Option<(f64, f64)>, obstacle: Option<&str>) {
+    /// Asks for this time, if it is another one and nothing speaks against it, and takes the answer. One that moves
+    /// on is shown until its next answer is there.
+    pub fn follow(&mut self, wanted: Option<(f64, f64)>, is_moving: bool, obstacle: Option<&str>) {
         if wanted != self.wanted {
-            (self.wanted, self.found) = (wanted, None);
+            if !is_moving {
+                self.found = None;
+            }
+            self.wanted = wanted;
             self.inbox.take();
             match (wanted, obstacle) {
                 (Some(_), Some(obstacle)) => self.found = Some(Err(obstacle.to_owned())),

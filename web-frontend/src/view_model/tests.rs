@@ -1,5 +1,6 @@
 //! The content of the page for given messages.
 
+use metrics_common::sections::CostliestCpu;
 use metrics_common::{Missable, ProbeInfo};
 
 use super::*;
@@ -97,6 +98,24 @@ fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
     assert_eq!(
         loud(&info, &snapshot),
         ["inet_sendmsg missed 0.8 % in this interval (state lost)"]
+    );
+}
+
+#[test]
+fn a_cost_above_the_budget_stands_in_the_head() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    info.max_overhead_ratio = Some(0.01);
+    let mut loud = |ratio: f64| {
+        let own_cost = snapshot.sections.own.as_mut().unwrap();
+        own_cost.costliest = Some(CostliestCpu { cpu: 1, ratio });
+        let all = status(&info, &snapshot, &SinceOpened::default());
+        let loud = all.into_iter().filter(|statement| statement.loud);
+        loud.map(|statement| statement.text).collect::<Vec<_>>()
+    };
+    assert_eq!(loud(0.012), [""; 0], "it needs a moment to notice more");
+    assert_eq!(
+        loud(0.018),
+        ["netto itself 1.8 % of a CPU, above its budget"]
     );
 }
 

@@ -34,10 +34,19 @@ type Line<'a> = (String, u64, Cell<'static>, Option<&'a Program>);
 fn lines(programs: &Programs, is_page: bool) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     let mut rest_ns = super::total(&programs.other_cpu_ns);
+    // On the page netto's own are one line: they are its cost, which has a place of its own there.
+    let members = programs.programs.iter();
+    let members = members.filter(|program| program.about.is_own && program.total_ns() > 0);
+    let own_ns: Vec<u64> = members.map(Program::total_ns).collect();
+    let are_one_line = is_page && own_ns.len() > 1;
     for (rank, program) in programs.programs.iter().enumerate() {
         let (ns, about) = (program.total_ns(), &program.about);
-        if rank >= MOST_LINES || ns == 0 {
+        let is_in_sum = are_one_line && about.is_own;
+        if !is_in_sum && (rank >= MOST_LINES || ns == 0) {
             rest_ns = rest_ns.saturating_add(ns);
+            continue;
+        }
+        if is_in_sum {
             continue;
         }
         let name = about.label() + if about.is_own { ", netto's" } else { "" };
@@ -50,6 +59,10 @@ fn lines(programs: &Programs, is_page: bool) -> Vec<Line<'_>> {
         if others_ns > 0 && !is_page {
             lines.push(("  for others".to_owned(), others_ns, BLANK, None));
         }
+    }
+    if are_one_line {
+        let name = format!("netto's own, {} programs", own_ns.len());
+        lines.push((name, own_ns.iter().sum(), BLANK, None));
     }
     if rest_ns > 0 {
         lines.push(("others".to_owned(), rest_ns, BLANK, None));
@@ -91,9 +104,36 @@ fn owners_of(program: &Program) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Causes;
+    use super::super::{About, Causes};
     use super::*;
     use crate::{Owner, OwnerKind};
+
+    #[test]
+    fn nettos_own_are_one_line_of_the_page_and_a_line_each_on_a_terminal() {
+        let program = |id: u32, ns: u64| Program {
+            about: About {
+                id,
+                name: format!("p{id}"),
+                is_own: id < 3,
+                ..About::default()
+            },
+            cpu_ns: vec![ns],
+            ..Program::default()
+        };
+        let all = Programs {
+            programs: vec![program(1, 30), program(2, 20), program(3, 10)],
+            ..Programs::default()
+        };
+        let names = |is_page| {
+            lines(&all, is_page)
+                .into_iter()
+                .map(|line| (line.0, line.1))
+        };
+        let page: Vec<_> = names(true).collect();
+        assert_eq!(page.len(), 2, "{page:?}");
+        assert_eq!(page[1], ("netto's own, 2 programs".to_owned(), 50));
+        assert_eq!(names(false).count(), 3);
+    }
 
     #[test]
     fn owners_have_their_part_of_the_programs_time_and_what_is_unknown_is_said() {

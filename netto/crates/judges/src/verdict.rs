@@ -7,7 +7,7 @@ use metrics_common::component::NETWORK;
 use metrics_common::info::{Availability, Info};
 use metrics_common::sections::{Account, Owners};
 use metrics_common::snapshot::{Snapshot, ratio};
-use metrics_common::text::{cpus, percent};
+use metrics_common::text::percent;
 
 mod course;
 mod evidence;
@@ -292,7 +292,9 @@ impl Figures {
     /// The verdict. `before` is the level of the verdict before, which is easier to keep than to
     /// reach.
     pub fn judge(&self, before: Option<Level>) -> Verdict {
-        self.judge_in(before, &|worth, _| format!("{} CPUs", cpus(worth)))
+        self.judge_in(before, &|worth, cpus| {
+            format!("{} of this host", percent(worth / cpus.max(1) as f64))
+        })
     }
 
     /// The same, in the reader's unit.

@@ -6,9 +6,7 @@ use metrics_common::sections::{OwnCost, OwnPart, Price, SamplePrice};
 use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format::{self, escape_html};
-
-/// Tolerance above the limit: netto needs a moment to notice more traffic.
-const SLACK_RATIO: f64 = 0.003;
+use crate::view_model::above_budget;
 
 /// netto's cost in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub fn figure(info: &Info, snapshot: &Snapshot) -> Option<Figure> {
             is_loud: false,
         });
     };
-    let is_loud = limit.is_some_and(|limit| costliest.ratio > limit + SLACK_RATIO);
+    let is_loud = above_budget(info, snapshot).is_some();
     let budget = match limit {
         Some(limit) if is_loud => format!("above its budget of {} %", plain_percent(limit)),
         Some(limit) => format!("budget {} %", plain_percent(limit)),

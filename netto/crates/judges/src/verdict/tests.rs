@@ -57,7 +57,7 @@ fn the_worst_condition_that_is_met_gives_the_verdict() {
     let why = "CPU 37 at 76.0 % networking";
     assert_eq!((full.level, full.text.as_str()), (Level::CpuFull, why));
     let hurts = loses(0.011, 0.0101).judge(None);
-    let why = "burn.service loses 0.01 CPUs to container X";
+    let why = "burn.service loses 0.55 % of this host to container X";
     assert_eq!((hurts.level, hurts.text.as_str()), (Level::Hurts, why));
 }
 
