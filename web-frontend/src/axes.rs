@@ -11,7 +11,7 @@ use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle, ShapeStyle, TextStyle};
 
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, Theme, rgb, text_style};
+use crate::plot::{FONT_PX, Theme, rgb, text_style, text_width_px};
 use crate::timeline::{self, Frame, Times};
 
 /// Space for the labels of the value axis, and of the time axis, pixels.
@@ -135,7 +135,7 @@ pub(crate) fn draw_times<DB: DrawingBackend>(
                 area.draw(&Rectangle::new([(from, top), (to, bottom)], style))?;
             }
             // To the left of its begin, if it does not fit to the right.
-            let is_at_left = from + text_width(&mark.label) > plot.right;
+            let is_at_left = f64::from(from) + text_width_px(&mark.label) > f64::from(plot.right);
             let (x, anchor) = match (is_at_left, has_lines) {
                 (true, true) => (from - 4, HPos::Right),
                 (false, true) => (from + 4, HPos::Left),
@@ -158,11 +158,6 @@ pub(crate) fn draw_times<DB: DrawingBackend>(
         }
     }
     Ok(())
-}
-
-/// About the width of a bold text on the axes, pixels.
-fn text_width(text: &str) -> i32 {
-    (text.chars().count() as f64 * 0.62 * f64::from(FONT_PX)) as i32
 }
 
 fn grid_style(theme: Theme) -> ShapeStyle {

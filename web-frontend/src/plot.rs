@@ -50,6 +50,14 @@ impl fmt::Display for PlotError {
 impl std::error::Error for PlotError {}
 
 pub(crate) const FONT_PX: u32 = 12;
+/// Average width of a character of the system's sans-serif font, as a share of its size.
+const CHARACTER_EM: f64 = 0.58;
+
+/// About the width of a text of [`FONT_PX`], pixels.
+pub(crate) fn text_width_px(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER_EM * f64::from(FONT_PX)
+}
+
 /// The factor from plotters' font sizes to pixels of SVG.
 const SVG_FONT_SCALE: f64 = 1.24;
 /// An area of SVG to draw into.

@@ -27,7 +27,7 @@ const RATE: &str = "3000";
 /// Divisions of the filter of dear packets, as many as a socket may have (`optmem_max`): some 10 µs.
 const DIVISIONS: usize = 2_400;
 /// How much dearer a packet of the one is at least than of the other; without samples both cost the
-/// same. A packet costs up to 15 µs else, and both figures have a margin of a tenth.
+/// same. A packet costs up to 15 µs otherwise, and both figures have a margin of a tenth.
 const DEARER: f64 = 1.2;
 /// Time of dear packets that samples must have shown before figures are read: then both margins are a tenth.
 const ENOUGH_NS: u64 = 400_000_000;

@@ -222,12 +222,9 @@ fn a_pointer_finds_the_layer_that_it_is_in() {
         .find(|step| chart.sum_at(*step).is_some_and(|sum| sum > 0.0))
         .unwrap();
     let (first, sum) = (lower.value_at(step).unwrap(), chart.sum_at(step).unwrap());
-    if first > 0.0 {
-        assert_eq!(key(step, 0.5 * first), Some(lower.key.as_str()));
-    }
-    if sum > first {
-        assert_eq!(key(step, 0.5 * (first + sum)), Some(upper.key.as_str()));
-    }
+    assert!(0.0 < first && first < sum, "both have time");
+    assert_eq!(key(step, 0.5 * first), Some(lower.key.as_str()));
+    assert_eq!(key(step, 0.5 * (first + sum)), Some(upper.key.as_str()));
     assert_eq!(key(step, 1.01 * sum), None, "above all of them");
     assert_eq!(key(step, -1.0), None);
 }

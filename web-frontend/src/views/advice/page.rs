@@ -35,6 +35,19 @@ struct Advice {
 
 impl Keys for Advice {}
 
+impl Advice {
+    fn take_answer(&mut self, now_ns: u64) {
+        let Some(json) = self.of_daemon.take() else {
+            return;
+        };
+        self.of_daemon.is_wanted = false;
+        let rules = json.list("advice");
+        let rules: Vec<String> = rules.iter().filter_map(|rule| rule.text("rule")).collect();
+        self.lasting.take_over(&rules, now_ns);
+        self.is_judged = false;
+    }
+}
+
 impl View for Advice {
     fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
         self.lasting = LastingAdvice::default();
@@ -44,7 +57,9 @@ impl View for Advice {
         Ok(())
     }
 
-    fn receive(&mut self, _: &Snapshot) {
+    fn receive(&mut self, snapshot: &Snapshot) {
+        // Also while the list is hidden, so that it is asked once.
+        self.take_answer(snapshot.time_unix_ns);
         self.of_daemon.receive();
     }
 
@@ -64,13 +79,7 @@ impl View for Advice {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let is_paused = scene.time == ShownTime::Paused;
         let is_selected = scene.time == ShownTime::Selected;
-        if let Some(json) = self.of_daemon.take() {
-            self.of_daemon.is_wanted = false;
-            let rules = json.list("advice");
-            let rules: Vec<String> = rules.iter().filter_map(|rule| rule.text("rule")).collect();
-            self.lasting.take_over(&rules, scene.latest.time_unix_ns);
-            self.is_judged = false;
-        }
+        self.take_answer(scene.latest.time_unix_ns);
         let is_early = scene.shown.interval_ns < LEAST_NS && !self.lasting.says_anything();
         if (self.is_judged && !is_selected) || is_paused || is_early {
             return Ok(());

@@ -10,13 +10,11 @@ use plotters::style::{Color, FontStyle};
 
 use super::model::{Bar, Bracket, Segment};
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, document, ink_on, rgb, text_style};
+use crate::plot::{FONT_PX, PlotError, Theme, document, ink_on, rgb, text_style, text_width_px};
 
 /// Space above the bars for a title, and for a subtitle.
 const TITLE_PX: i32 = 20;
 const HEAD_PX: i32 = 42;
-/// Average width of a character of the system's sans-serif font, as a share of its size.
-const CHARACTER_EM: f64 = 0.58;
 /// Lower segments carry no text.
 const LABEL_MIN_PX: i32 = 15;
 
@@ -237,7 +235,7 @@ fn draw_label<DB: DrawingBackend>(
 }
 
 fn fits(text: &str, width_px: i32) -> bool {
-    text.chars().count() as f64 * CHARACTER_EM * f64::from(FONT_PX) <= f64::from(width_px)
+    text_width_px(text) <= f64::from(width_px)
 }
 
 /// The colour of a segment; pale in a faint bar.
