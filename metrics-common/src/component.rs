@@ -10,6 +10,8 @@
 //! rules name the functions that are. On arm64, stacks are read by frames, and a
 //! function that calls no other has none: its caller is not on the stack while it runs.
 
+use std::sync::LazyLock;
+
 use crate::words::KindName;
 
 /// How the CPU time of a component is measured.
@@ -831,7 +833,13 @@ const HRTIMER: &[Rule] = &[at("hrtimer_run_softirq"), HRTIMER_BARE];
 
 /// Index in [`COMPONENTS`] of the row with this slug.
 pub fn index_of(slug: &str) -> Option<usize> {
-    COMPONENTS.iter().position(|c| c.slug == slug)
+    static BY_SLUG: LazyLock<Vec<usize>> = LazyLock::new(|| {
+        let mut rows: Vec<usize> = (0..COMPONENTS.len()).collect();
+        rows.sort_unstable_by_key(|row| COMPONENTS[*row].slug);
+        rows
+    });
+    let place = BY_SLUG.binary_search_by_key(&slug, |row| COMPONENTS[*row].slug);
+    place.ok().map(|place| BY_SLUG[place])
 }
 
 /// Indices in [`COMPONENTS`] of the children of this row, in table order.

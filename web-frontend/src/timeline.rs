@@ -3,6 +3,8 @@
 //! Steps begin at multiples of their length since the epoch, so that a chart keeps its shape while
 //! it moves.
 
+use metrics_common::Info;
+use metrics_common::confidence::{self, Sums};
 use metrics_common::history::History;
 
 use crate::state::TimeRange;
@@ -11,6 +13,9 @@ use crate::state::TimeRange;
 const STEPS_SECONDS: [f64; 12] = [
     0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
+
+/// The least part of a step that is covered by points where it has a value.
+const LEAST_COVERED: f64 = 0.1;
 
 /// A time span in equal steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,6 +59,15 @@ impl Frame {
     /// Begin of a step.
     pub fn step_begin_ms(&self, step: usize) -> f64 {
         self.from_ms + self.step_ms * step as f64
+    }
+
+    /// One of its steps alone.
+    pub fn only(&self, step: usize) -> Frame {
+        Frame {
+            from_ms: self.step_begin_ms(step),
+            steps: 1,
+            ..*self
+        }
     }
 
     /// The step at a time.
@@ -110,8 +124,27 @@ pub fn means(
     }
     // A step that is mostly uncovered has no mean.
     sums.into_iter()
-        .map(|(sum, covered)| (covered > frame.step_ms * 0.1).then(|| sum / covered))
+        .map(|(sum, covered)| (covered > frame.step_ms * LEAST_COVERED).then(|| sum / covered))
         .collect()
+}
+
+/// The 95 % interval of a component in each step, as numbers of CPUs; `None` where it has none.
+pub fn intervals(
+    info: &Info,
+    history: &History,
+    frame: &Frame,
+    cpus: usize,
+    component: usize,
+) -> Vec<Option<(f64, f64)>> {
+    let interval = |step| {
+        let from_ms = frame.step_begin_ms(step);
+        let stretch = history.stretch(from_ms, from_ms + frame.step_ms, cpus);
+        let covered_ns = stretch.capacity_ns() as f64 / cpus.max(1) as f64;
+        let (low, high) = confidence::of_sums(info, &stretch, component)?;
+        let is_covered = covered_ns > frame.step_ms * LEAST_COVERED * 1e6;
+        is_covered.then(|| (low as f64 / covered_ns, high as f64 / covered_ns))
+    };
+    (0..frame.steps).map(interval).collect()
 }
 
 /// The mean of a series between two times.

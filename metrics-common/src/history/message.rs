@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::grid::{ABSENT, Moved, places};
-use super::series::NO_VALUE;
+use super::series::{NO_VALUE, Row};
 use super::top::{LARGEST, MOST_NAMES, NAME_BYTES, TopPoint};
 use super::{Grid, History, POINTS, Series, Times, Top};
 use crate::info::Info;
@@ -28,6 +28,9 @@ pub struct HistoryMessage {
     /// Ends and lengths of the points.
     pub(super) times: Packed,
     pub(super) series: SeriesMessage,
+    /// What the intervals of the series follow from; none of an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) errors: Option<SeriesMessage>,
     pub(super) grids: Vec<GridMessage>,
     pub(super) tops: Vec<TopMessage>,
     /// The sum since the last complete point.
@@ -77,6 +80,7 @@ impl History {
             last_sequence: self.last_sequence,
             times: self.times.to_packed(),
             series: self.series.to_message(),
+            errors: Some(self.errors.to_message()),
             grids: self.grids.iter().map(Grid::to_message).collect(),
             tops: self.tops.iter().map(Top::to_message).collect(),
             under_way: self.under_way.clone(),
@@ -104,6 +108,10 @@ impl History {
         self.times = Times::from_packed(&message.times)?;
         let points = self.times.len();
         self.series.fill(&message.series, points)?;
+        match &message.errors {
+            Some(errors) => self.errors.fill(errors, points)?,
+            None => self.errors.points = points,
+        }
         for sent in &message.grids {
             let grids = self.grids.iter_mut();
             if let Some(grid) = grids.into_iter().find(|grid| grid.section == sent.section) {
@@ -122,9 +130,11 @@ impl History {
 
 impl Series {
     fn to_message(&self) -> SeriesMessage {
-        let shifted = |value: &u32| u64::from(value.wrapping_add(1));
-        let values = self.rows.iter().map(|row| row.values.iter().map(shifted));
-        let values: Vec<Vec<u64>> = values.map(Iterator::collect).collect();
+        let shifted = |value: u32| u64::from(value.wrapping_add(1));
+        let value = |row: &Row, point| row.values.get(point).map_or(0, |code| shifted(*code));
+        let values = self.rows.iter();
+        let values = values.map(|row| (0..self.points).map(|point| value(row, point)).collect());
+        let values: Vec<Vec<u64>> = values.collect();
         SeriesMessage {
             names: self.rows.iter().map(|row| row.name.clone()).collect(),
             units: self
@@ -149,11 +159,11 @@ impl Series {
             let mut names = message.names.iter().zip(&message.units);
             let place = names.position(|(name, unit)| *name == row.name && unit == row.unit.slug());
             let value = |n: &u64| u32::try_from(n.wrapping_sub(1)).unwrap_or(NO_VALUE);
-            row.values = match place {
-                Some(place) => table[place].iter().map(value).collect(),
-                None => VecDeque::from(vec![NO_VALUE; points]),
-            };
+            let sent = place.map(|place| &table[place]);
+            let sent = sent.filter(|values| values.iter().any(|n| *n > 0));
+            row.values = sent.map_or(VecDeque::new(), |values| values.iter().map(value).collect());
         }
+        self.points = points;
         Ok(())
     }
 }

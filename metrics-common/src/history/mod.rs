@@ -6,8 +6,9 @@
 //! Daemon and dashboard keep the same history: the daemon sends its own to a dashboard that
 //! connects, which then continues it from the snapshots it receives.
 //!
-//! Memory, for 78 components: a series holds [`POINTS`] values of 4 bytes, and some 100 series
-//! take 0.8 MB on any host. The columns of all CPUs together hold at most [`COLUMN_BYTES`]: on 2
+//! Memory, for 78 components: a series holds [`POINTS`] values of 4 bytes once it has one, and some
+//! 100 series take 0.8 MB on any host; the errors from which their intervals follow, two of each
+//! component that appears, 0.3 MB with twenty of them. The columns of all CPUs together hold at most [`COLUMN_BYTES`]: on 2
 //! CPUs a column is one interval; on 128 it is about 3 seconds, on 1024 about 25. A ranking takes
 //! 0.4 MB, and at most as much again for its names. Pure; the time is that of the snapshots.
 
@@ -18,6 +19,7 @@ use crate::snapshot::Snapshot;
 pub mod grid;
 mod message;
 pub mod series;
+mod stretch;
 mod times;
 pub mod top;
 
@@ -27,6 +29,7 @@ mod tests;
 pub use grid::{COLUMN_BYTES, Grid};
 pub use message::HistoryMessage;
 pub use series::Series;
+pub use stretch::Stretch;
 use times::Times;
 pub use top::{Ranking, Top};
 
@@ -48,6 +51,8 @@ pub struct History {
     /// The times of the points of series and rankings.
     times: Times,
     series: Series,
+    /// What the intervals of the series follow from.
+    errors: Series,
     tops: Vec<Top>,
     grids: Vec<Grid>,
     /// The sum since the last complete point, with all CPUs in one column.
@@ -72,7 +77,8 @@ impl History {
             point_ns,
             last_sequence: 0,
             times: Times::default(),
-            series: Series::new(info),
+            series: Series::new(|records| (records.series)(info)),
+            errors: Series::new(|records| (records.errors)(info)),
             tops,
             grids,
             under_way: Snapshot::default(),
@@ -109,7 +115,12 @@ impl History {
 
     fn push_point(&mut self, whole: &Snapshot) {
         self.times.push(whole.time_unix_ns, whole.interval_ns);
-        self.series.push(&whole.sections, whole.interval_ns.max(1));
+        let interval_ns = whole.interval_ns.max(1);
+        let recorded = |name: &str| whole.sections.recorded(name);
+        let value = |name: &str, index| recorded(name)?.value(index, interval_ns);
+        self.series.push(value);
+        let error = |name: &str, index| recorded(name)?.error(index, interval_ns);
+        self.errors.push(error);
         for top in &mut self.tops {
             top.push(&whole.sections);
         }
@@ -130,6 +141,7 @@ impl History {
         }
         let points = older.times.len();
         self.series.prepend(older.series, points);
+        self.errors.prepend(older.errors, points);
         for top in &mut self.tops {
             let same = |old: &Top| old.name == top.name;
             let at = older.tops.iter().position(same);
@@ -146,6 +158,7 @@ impl History {
         if keep < self.times.len() {
             self.times.truncate(keep);
             self.series.truncate(keep);
+            self.errors.truncate(keep);
             for top in &mut self.tops {
                 top.truncate(keep);
             }
@@ -159,6 +172,7 @@ impl History {
         let surplus = self.times.len().saturating_sub(POINTS);
         self.times.drop_oldest(surplus);
         self.series.drop_oldest(surplus);
+        self.errors.drop_oldest(surplus);
         for top in &mut self.tops {
             top.drop_oldest(surplus);
         }
@@ -220,6 +234,11 @@ impl History {
         self.series.value(MODES, mode, point)
     }
 
+    /// What is kept of errors, by its place in [`crate::sections::error`].
+    fn error(&self, place: usize, point: usize) -> Option<f64> {
+        self.errors.value(COST, place, point)
+    }
+
     /// Networking's power in watts; `None` if it was not measured.
     pub fn network_watts(&self, point: usize) -> Option<f64> {
         self.series.value(POWER, 0, point)
@@ -257,7 +276,8 @@ impl History {
     pub fn memory_bytes(&self) -> usize {
         let grids: usize = self.grids.iter().map(Grid::memory_bytes).sum();
         let tops: usize = self.tops.iter().map(Top::memory_bytes).sum();
-        self.times.memory_bytes() + self.series.memory_bytes() + grids + tops
+        let series = self.series.memory_bytes() + self.errors.memory_bytes();
+        self.times.memory_bytes() + series + grids + tops
     }
 }
 

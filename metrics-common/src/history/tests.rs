@@ -4,6 +4,7 @@ use super::*;
 use crate::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, Unit};
 
 mod message;
+mod stretch;
 mod top;
 
 const MS: u64 = 1_000_000;

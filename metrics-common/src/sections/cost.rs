@@ -407,6 +407,43 @@ impl Section for Cost {
     }
 }
 
+/// Places of what is kept of errors in the history ([`Recorded::errors`]): of the host, then two of each
+/// component. Deviations are in CPUs.
+pub(crate) mod error {
+    /// Whether it is recorded for how much time samples stand.
+    pub const IS_WEIGHTED: usize = 0;
+    /// The deviation of the RX softirq's time, as far as it was found by the number of softirqs.
+    pub const RECEIVED: usize = 1;
+    /// The same of the error that all intervals share.
+    pub const RECEIVED_SHARED: usize = 2;
+    /// The error of the correction of sampled softirqs, as a ratio.
+    pub const CORRECTION: usize = 3;
+    /// Samples a second on the least sampled CPU.
+    pub const DUE: usize = 4;
+    /// The same with those of the tick.
+    pub const DUE_IN_TASKS: usize = 5;
+
+    /// The deviation of a component's time by its samples.
+    pub const fn deviation(component: usize) -> usize {
+        super::HOST_ERRORS.len() + 2 * component
+    }
+
+    /// The deviation of its error that all intervals share.
+    pub const fn shared(component: usize) -> usize {
+        deviation(component) + 1
+    }
+}
+
+/// Name and unit of those of the host, by their places.
+const HOST_ERRORS: [(&str, Unit); 6] = [
+    ("is_weighted", Unit::Ratio),
+    ("received/deviation", Unit::Ratio),
+    ("received/shared", Unit::Ratio),
+    ("correction", Unit::Ratio),
+    ("due", Unit::PerSecond),
+    ("due_in_tasks", Unit::PerSecond),
+];
+
 /// A series for each component, and a grid of CPUs with a layer for each.
 impl Recorded for Cost {
     fn series(info: &Info) -> Vec<Quantity> {
@@ -419,6 +456,43 @@ impl Recorded for Cost {
 
     fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {
         Some(self.total_ns(series)? as f64 / interval_ns as f64)
+    }
+
+    fn errors(info: &Info) -> Vec<Quantity> {
+        let of_host = HOST_ERRORS
+            .iter()
+            .map(|(name, unit)| ((*name).to_owned(), *unit));
+        let of_components = info.components.iter().flat_map(|component| {
+            ["deviation", "shared"].map(|name| (format!("{}/{name}", component.slug), Unit::Ratio))
+        });
+        let errors = of_host.chain(of_components);
+        errors.map(|(name, unit)| Quantity { name, unit }).collect()
+    }
+
+    fn error(&self, error: usize, interval_ns: u64) -> Option<f64> {
+        let of_interval = |value: f64| value / interval_ns as f64;
+        let per_second = |count: u64| of_interval(count as f64 * 1e9);
+        let deviation = |ns_ms: u64| of_interval(variance(ns_ms).sqrt());
+        let value = match error {
+            error::IS_WEIGHTED => self.sample_ns_ms.as_ref().map(|_| 1.0),
+            error::RECEIVED => self.received_ns_ms.map(deviation),
+            error::RECEIVED_SHARED => self.received_shared_ns.map(|ns| of_interval(ns as f64)),
+            error::CORRECTION => self.softirq_correction.map(|known| known.error_ratio),
+            error::DUE => self.fewest_due.map(per_second),
+            error::DUE_IN_TASKS => self.fewest_due_in_tasks.map(per_second),
+            of_component => {
+                let place = of_component - HOST_ERRORS.len();
+                let row = [&self.sample_ns_ms, &self.ticks_shared_ns][place % 2].as_ref();
+                let value = row.and_then(|row| row.get(place / 2)).copied();
+                // What has no error takes no memory.
+                let value = value.filter(|value| *value > 0);
+                match place % 2 {
+                    0 => value.map(deviation),
+                    _ => value.map(|ns| of_interval(ns as f64)),
+                }
+            }
+        };
+        value.filter(|_| !self.components.is_empty())
     }
 
     fn layers(info: &Info) -> Vec<String> {

@@ -61,6 +61,7 @@ pub use traffic::{
 };
 
 pub use cost::SUMS;
+pub(crate) use cost::error;
 pub(crate) use recorded::Records;
 
 /// An operation on each section, whatever its type.

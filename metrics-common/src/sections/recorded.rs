@@ -22,6 +22,8 @@ named! {
     BytesPerSecond "bytes_per_second";
     /// A duration in seconds.
     Seconds "seconds";
+    /// A ratio, such as that of an error, or of a CPU.
+    Ratio "ratio";
 }
 
 impl Unit {
@@ -35,6 +37,7 @@ impl Unit {
             Unit::BytesPerSecond => 0.01,
             // Steps of 5 ns, up to 21 s.
             Unit::Seconds => 2e8,
+            Unit::Ratio => 1e4,
         }
     }
 }
@@ -61,6 +64,20 @@ pub trait Recorded {
     /// The value of one of [`Recorded::series`] in an interval of this length (not 0), in its unit;
     /// `None` if it was not measured.
     fn value(&self, _series: usize, _interval_ns: u64) -> Option<f64> {
+        None
+    }
+
+    /// What the intervals of its series follow from, in order: series of errors, which readers of
+    /// series do not see.
+    fn errors(_info: &Info) -> Vec<Quantity>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+
+    /// The value of one of [`Recorded::errors`]; `None` without an error, or if it is unknown.
+    fn error(&self, _error: usize, _interval_ns: u64) -> Option<f64> {
         None
     }
 
@@ -105,6 +122,8 @@ pub(crate) struct Records {
     pub section: &'static str,
     /// See [`Recorded::series`].
     pub series: fn(&Info) -> Vec<Quantity>,
+    /// See [`Recorded::errors`].
+    pub errors: fn(&Info) -> Vec<Quantity>,
     /// See [`Recorded::layers`].
     pub layers: fn(&Info) -> Vec<String>,
     /// See [`Recorded::tops`].
@@ -117,6 +136,7 @@ impl Records {
         Records {
             section,
             series: S::series,
+            errors: S::errors,
             layers: S::layers,
             tops: S::tops,
         }

@@ -37,6 +37,15 @@ impl Layer {
     }
 }
 
+/// The 95 % interval of one layer, or of all together, in a chart's unit, above what is below it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Band {
+    /// Whose interval it is.
+    pub label: String,
+    /// Lower and upper edge in each step; `None` without an interval.
+    pub edges: Vec<Option<(f64, f64)>>,
+}
+
 /// A chart as plain values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
@@ -56,7 +65,12 @@ pub struct Chart {
     pub top: f64,
     /// What its time axis tells.
     pub times: Times,
+    /// A wide interval.
+    pub band: Option<Band>,
 }
+
+/// Half the width from which an interval is shown, as a share of the axis.
+const WIDE: f64 = 0.05;
 
 impl Chart {
     /// A chart whose axis ends at a round value above all of its values.
@@ -97,6 +111,45 @@ impl Chart {
             whole,
             top,
             times,
+            band: None,
+        }
+    }
+
+    /// The same with the interval of a layer, or of all together, if it is wide anywhere; bounds are
+    /// numbers of CPUs.
+    pub fn with_band(
+        self,
+        layer: Option<&str>,
+        label: &str,
+        bounds: &[Option<(f64, f64)>],
+    ) -> Self {
+        let edge = |(step, bounds): (usize, &Option<(f64, f64)>)| {
+            let (low, high) = (*bounds)?;
+            let lower = self
+                .layers
+                .iter()
+                .take_while(|below| Some(below.key.as_str()) != layer);
+            let lower = lower.filter(|_| layer.is_some());
+            let below: f64 = lower.filter_map(|below| below.value_at(step)).sum();
+            let value = |cpus| self.basis.value(self.amount(cpus, step));
+            Some((below + value(low), below + value(high)))
+        };
+        let edges: Vec<_> = bounds.iter().enumerate().map(edge).collect();
+        let is_wide = |(low, high): &(f64, f64)| high - low > 2.0 * WIDE * self.top;
+        let band = edges.iter().flatten().any(is_wide).then(|| Band {
+            label: label.to_owned(),
+            edges,
+        });
+        Chart { band, ..self }
+    }
+
+    /// So many CPUs with what they are compared with in a step.
+    pub fn amount(&self, cpus: f64, step: usize) -> Amount {
+        let parent_cpus = self.whole_cpus.get(step).copied().flatten();
+        Amount {
+            cpus,
+            parent_cpus: parent_cpus.unwrap_or(0.0),
+            host_cpus: self.host_cpus,
         }
     }
 
@@ -157,18 +210,32 @@ pub fn draw<DB: DrawingBackend>(
             .map(|(below, value)| below + value.unwrap_or(0.0))
             .collect();
         for steps in stretches(chart.frame.steps, |step| chart.sum_at(step).is_some()) {
-            draw_layer(area, chart, plot, layer.color, (&below, &above), steps)?;
+            draw_area(area, chart, plot, rgb(layer.color), (&below, &above), steps)?;
         }
         below = above;
+    }
+    if let Some(band) = &chart.band {
+        let edge = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+            let edges = band.edges.iter();
+            edges.map(|edges| edges.as_ref().map_or(0.0, of)).collect()
+        };
+        let (low, high) = (edge(|edges| edges.0), edge(|edges| edges.1));
+        let haze = rgb(theme.ink).mix(HAZE);
+        for steps in stretches(chart.frame.steps, |step| band.edges[step].is_some()) {
+            draw_area(area, chart, plot, haze, (&low, &high), steps)?;
+        }
     }
     area.present()
 }
 
-fn draw_layer<DB: DrawingBackend>(
+/// How opaque a band is.
+const HAZE: f64 = 0.22;
+
+fn draw_area<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     chart: &Chart,
     plot: PlotArea,
-    color: Rgb,
+    color: impl Color,
     (below, above): (&[f64], &[f64]),
     steps: Range<usize>,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
@@ -191,7 +258,7 @@ fn draw_layer<DB: DrawingBackend>(
     };
     let mut outline = straightened(points(above));
     outline.extend(straightened(points(below)).into_iter().rev());
-    area.draw(&Polygon::new(outline, rgb(color).filled()))
+    area.draw(&Polygon::new(outline, color.filled()))
 }
 
 /// Removes points within horizontal lines.

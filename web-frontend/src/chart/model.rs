@@ -12,7 +12,7 @@ use crate::format;
 use crate::timeline::{self, Frame, Times};
 
 /// The parts of a component over time; for one without parts, the component itself. Parts that are
-/// always 0 are omitted.
+/// always 0 are omitted. Its band is that of the part that is `pointed` at, else of the component.
 pub fn parts_chart(
     info: &Info,
     history: &History,
@@ -20,6 +20,7 @@ pub fn parts_chart(
     frame: Frame,
     (basis, cpus): (Basis, usize),
     times: Times,
+    pointed: Option<&str>,
 ) -> Chart {
     let whole_row = info.row_of(whole);
     let is_split = info.parts_of(whole).next().is_some();
@@ -62,7 +63,15 @@ pub fn parts_chart(
         None => vec![Some(host_cpus); frame.steps],
     };
     let whole = (host_cpus, whole_cpus);
-    Chart::new(frame, layers, basis, whole, name.to_owned(), times)
+    let chart = Chart::new(frame, layers, basis, whole, name.to_owned(), times);
+    let part = pointed.filter(|part| chart.layers.iter().any(|layer| layer.key == *part));
+    match part.map_or(whole_row, |part| info.row_of(part)) {
+        Some(row) => {
+            let bounds = timeline::intervals(info, history, &frame, cpus, row);
+            chart.with_band(part, &info.components[row].label, &bounds)
+        }
+        None => chart,
+    }
 }
 
 /// The text alternative of the chart, one or two sentences.
@@ -99,34 +108,41 @@ pub fn sentence(chart: &Chart) -> String {
     let clock = |ms| timeline::clock(ms, chart.times.offset_ms, true);
     let phrase = chart.basis.phrase(&chart.whole);
     format!(
-        "Values in {phrase}. Mean and max are of the {} shown, {} to {}, in steps of {}.",
+        "Values in {phrase}. Mean and max are of the {} shown, {} to {}, in steps of {}.{}",
         format::span(chart.frame.to_ms() - chart.frame.from_ms),
         clock(chart.frame.from_ms),
         clock(chart.frame.to_ms()),
         step(chart.frame.step_ms),
+        chart.band.as_ref().map_or(String::new(), |band| {
+            format!(
+                " The grey band is the 95 % interval of {} in each step.",
+                band.label
+            )
+        }),
     )
 }
 
-/// The tip over a layer in a step, as markup: its value then, and of an estimate the interval of the time that
-/// the page shows, with that time.
+/// The tip over a layer in a step, as markup: its value then, and of an estimate its interval, numbers
+/// of CPUs.
 pub fn tip(
     chart: &Chart,
     layer: &Layer,
     step: usize,
     when: &str,
-    interval: Option<(String, String)>,
+    interval: Option<(f64, f64)>,
 ) -> String {
     let value = layer.value_at(step);
     let value = value.map_or("–".to_owned(), |value| chart.basis.text(value));
-    let interval = interval.map_or(String::new(), |(range, window)| {
+    let interval = interval.map_or(String::new(), |(low, high)| {
+        let [low, high] = [low, high].map(|cpus| chart.amount(cpus, step));
+        let range = chart.basis.range(low, high);
         format!(
-            "<p>95 % interval {}: {}</p>",
-            format::escape_html(&window),
+            "<dt>95 % interval</dt><dd>{}</dd>",
             format::escape_html(&range)
         )
     });
     format!(
-        "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl><dt>{when}</dt><dd>{}</dd></dl>{interval}",
+        "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl><dt>{when}</dt><dd>{}</dd>{interval}</dl>",
         layer.color.css(),
         format::escape_html(&layer.label),
         format::escape_html(&value),
@@ -156,6 +172,7 @@ mod tests {
                 FRAME,
                 (Basis::Host, 2),
                 Times::default(),
+                None,
             );
             chart.layers.into_iter().map(|layer| layer.key).collect()
         };
@@ -176,6 +193,7 @@ mod tests {
             FRAME,
             (Basis::Host, 2),
             Times::default(),
+            None,
         );
         assert_eq!(whole.layers[0].key, "tx_softirq");
     }
@@ -191,6 +209,7 @@ mod tests {
                 FRAME,
                 (basis, 2),
                 Times::default(),
+                None,
             )
         };
         let text = spoken(&of(Basis::Host), "Events");
@@ -211,35 +230,108 @@ mod tests {
             FRAME,
             (Basis::Host, 2),
             Times::default(),
+            None,
         );
         assert!(spoken(&empty, "Events").contains("nothing was measured"));
     }
 
     #[test]
-    fn a_tip_names_the_layer_its_value_and_the_interval_of_what_the_page_shows() {
+    fn a_tip_names_the_layer_its_value_and_its_interval_in_that_step() {
         let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
         let basis = (Basis::Host, 2);
-        let chart = parts_chart(&info, &history, "network", FRAME, basis, Times::default());
+        let chart = parts_chart(
+            &info,
+            &history,
+            "network",
+            FRAME,
+            basis,
+            Times::default(),
+            None,
+        );
         let layer = chart.layers.last().unwrap();
         let step = (0..FRAME.steps)
             .rev()
             .find(|step| layer.value_at(*step).is_some());
-        let interval = Some(("1–3 %".to_owned(), "over the last 3.0 s".to_owned()));
-        let tip = tip(&chart, layer, step.unwrap(), "14:05:30", interval);
+        let tip = tip(&chart, layer, step.unwrap(), "14:05:30", Some((1.0, 1.4)));
         for part in [
             "RX softirq</strong>",
             "<dt>14:05:30</dt><dd>150.0 %</dd>",
-            "95 % interval over the last 3.0 s: 1–3 %",
+            "<dt>95 % interval</dt><dd>50.0–70.0 %</dd>",
         ] {
             assert!(tip.contains(part), "{part} in {tip}");
         }
+    }
+
+    /// Half seconds in which a sample of the fixture's parts stands for so many milliseconds / 100.
+    fn sampled(hundredths: u64) -> (Info, History) {
+        let info = fixture::info();
+        let mut history = History::new(&info);
+        for number in 1..=6 {
+            let mut snapshot = fixture::snapshot(number);
+            snapshot.time_unix_ns = number * 500 * fixture::MS;
+            let sample_ns_ms = fixture::cost(&mut snapshot).sample_ns_ms.as_mut().unwrap();
+            sample_ns_ms.iter_mut().for_each(|value| *value = *value * hundredths / 100);
+            history.push(&snapshot);
+        }
+        (info, history)
+    }
+
+    #[test]
+    fn the_interval_of_the_part_at_the_pointer_is_a_band_above_those_below_it() {
+        let (info, history) = sampled(10_000);
+        let of = |pointed| {
+            let basis = (Basis::Parent, 2);
+            let times = Times::default();
+            parts_chart(&info, &history, "rx_softirq", FRAME, basis, times, pointed)
+        };
+        let band = of(Some("local_delivery_v4")).band.unwrap();
+        assert_eq!(
+            band.label,
+            info.components[info.row_of("local_delivery_v4").unwrap()].label
+        );
+        // Three quarters of a softirq that has two samples in a second, above a quarter.
+        for edges in &band.edges {
+            let (low, high) = edges.unwrap();
+            assert!(
+                (25.0..75.0).contains(&low) && (99.0..=125.1).contains(&high),
+                "{low} … {high}"
+            );
+        }
+        assert!(
+            sentence(&of(Some("local_delivery_v4")))
+                .ends_with("The grey band is the 95 % interval of Local delivery v4 in each step.")
+        );
+        // The softirq itself is timed.
+        assert_eq!(of(None).band, None);
+        assert_eq!(of(Some("gro")).band, None, "it is not drawn");
+    }
+
+    #[test]
+    fn a_component_without_parts_has_its_own_interval_and_a_narrow_one_is_not_drawn() {
+        let of = |(info, history): (Info, History)| {
+            let basis = (Basis::Host, 2);
+            let times = Times::default();
+            parts_chart(&info, &history, "driver_poll", FRAME, basis, times, None)
+        };
+        let wide = of(sampled(10_000)).band.unwrap();
+        assert_eq!(wide.label, "Driver poll");
+        assert!(wide.edges[0].unwrap().0 < 1.0 && wide.edges[0].unwrap().1 > 5.0);
+        assert_eq!(of(sampled(1)).band, None);
     }
 
     #[test]
     fn the_sentence_below_says_basis_and_time() {
         let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
         let of = |whole: &str, basis| {
-            let chart = parts_chart(&info, &history, whole, FRAME, (basis, 2), Times::default());
+            let chart = parts_chart(
+                &info,
+                &history,
+                whole,
+                FRAME,
+                (basis, 2),
+                Times::default(),
+                None,
+            );
             sentence(&chart)
         };
         assert_eq!(

@@ -9,10 +9,10 @@ use super::marks::show_cursor;
 use super::save::File;
 use crate::action::{Action, Format, parts_button};
 use crate::axes::PlotArea;
-use crate::chart::draw::{self, Chart};
+use crate::chart::draw::{self, Chart, Layer};
 use crate::chart::{csv, legend, model};
+use crate::timeline;
 use crate::view::{Pointer, Reply, Scene};
-use crate::{timeline, tip};
 use metrics_common::component::NETWORK;
 
 /// Height of a chart: a part of its width, within these bounds.
@@ -30,6 +30,8 @@ pub struct TimeChart {
     pub drawn: Option<(Chart, (u32, u32), bool)>,
     layout: Option<(String, Layout)>,
     values: Vec<LiveText>,
+    /// Slug of the layer at the pointer, whose interval is drawn.
+    pointed: Option<String>,
     /// Number of the button that opens the parts without a line of their own, and whether it has.
     others: (usize, bool),
 }
@@ -43,6 +45,7 @@ impl TimeChart {
             drawn: None,
             layout: None,
             values: Vec::new(),
+            pointed: None,
         }
     }
 
@@ -68,6 +71,7 @@ impl TimeChart {
             scene.frame(width, scene.history.resolution_ms()),
             (scene.shared.basis, scene.cpus()),
             scene.times(),
+            self.pointed.as_deref(),
         );
         let fresh = match &self.drawn {
             Some((old, old_size, old_dark)) => {
@@ -135,24 +139,50 @@ impl TimeChart {
         Reply::Done
     }
 
+    /// The step and the layer at the pointer.
+    fn at(&self, pointer: &Pointer) -> Option<(&Chart, usize, &Layer)> {
+        let ((chart, size, _), (x, y)) = self.drawn.as_ref().zip(pointer.within(self.id))?;
+        let plot = PlotArea::of(*size);
+        let step = chart.frame.step_at(plot.ms_at(&chart.frame, x))?;
+        let layer = chart.layer_at(step, plot.value_at(y, chart.top))?;
+        Some((chart, step, layer))
+    }
+
+    /// Draws the interval of the layer at the pointer, and no other's when there is none.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn point(
+        &mut self,
+        scene: &Scene,
+        pointer: Option<&Pointer>,
+        whole: &str,
+    ) -> Result<(), JsValue> {
+        let layer = pointer.and_then(|pointer| self.at(pointer));
+        let pointed = layer.map(|(_, _, layer)| layer.key.clone());
+        if self.drawn.is_some() && self.pointed != pointed {
+            self.pointed = pointed;
+            return self.draw(scene, whole);
+        }
+        self.draw_cursor(scene, whole)
+    }
+
     /// Tells of the layer at the pointer; returns whether there is one.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn hover(&self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
-        let (Some((chart, size, _)), Some((x, y))) = (&self.drawn, pointer.within(self.id)) else {
-            return Ok(false);
-        };
-        let plot = PlotArea::of(*size);
-        let step = chart.frame.step_at(plot.ms_at(&chart.frame, x));
-        let layer = step.and_then(|step| chart.layer_at(step, plot.value_at(y, chart.top)));
-        let (Some(step), Some(layer)) = (step, layer) else {
+        let Some((chart, step, layer)) = self.at(pointer) else {
             return Ok(false);
         };
         let begin = chart.frame.step_begin_ms(step);
         let when = timeline::clock(begin, chart.times.offset_ms, true);
-        let interval = tip::interval(scene.info, scene.shown, &layer.key, chart.basis);
-        let interval = interval.map(|range| (range, scene.window(scene.shown)));
+        let of_step = chart.frame.only(step);
+        let row = scene.info.row_of(&layer.key);
+        let interval = row.and_then(|row| {
+            let cpus = scene.cpus();
+            timeline::intervals(scene.info, scene.history, &of_step, cpus, row)[0]
+        });
         let html = model::tip(chart, layer, step, &when, interval);
         scene.dom.place_tip(pointer.place)?;
         let tip = scene.dom.element("tip")?;

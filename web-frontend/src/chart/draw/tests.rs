@@ -228,3 +228,22 @@ fn a_pointer_finds_the_layer_that_it_is_in() {
     assert_eq!(key(step, 1.01 * sum), None, "above all of them");
     assert_eq!(key(step, -1.0), None);
 }
+
+#[test]
+fn a_wide_interval_is_a_haze_above_what_is_below_its_layer() {
+    let bounds = vec![Some((0.05, 0.3)); 10];
+    let of = |layer| two().with_band(layer, "high", &bounds).band.unwrap().edges[0];
+    assert_eq!(of(Some("high")), Some((15.0, 40.0)));
+    assert_eq!(of(Some("low")), Some((5.0, 30.0)));
+    assert_eq!(of(None), Some((5.0, 30.0)), "of all together");
+    let narrow = vec![Some((0.19, 0.21)); 10];
+    assert_eq!(two().with_band(None, "all", &narrow).band, None);
+
+    let mut gap = bounds.clone();
+    gap[4] = None;
+    let chart = two().with_band(Some("high"), "high", &gap);
+    let svg = svg(&chart, Theme::LIGHT, (448, 200)).unwrap();
+    // Two layers, and a haze on both sides of the gap.
+    assert_eq!(polygons(&svg).len(), 4);
+    assert_eq!(svg.matches("opacity=\"0.22\"").count(), 2);
+}

@@ -81,10 +81,10 @@ impl View for About {
         self.chart.hover(scene, pointer)
     }
 
-    fn draw_cursor(&mut self, scene: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {
+    fn draw_cursor(&mut self, scene: &Scene, pointer: Option<&Pointer>) -> Result<(), JsValue> {
         match scene.shared.about.as_str() {
             "" => Ok(()),
-            slug => self.chart.draw_cursor(scene, slug),
+            slug => self.chart.point(scene, pointer, slug),
         }
     }
 

@@ -78,10 +78,10 @@ impl View for OverTime {
         Ok(false)
     }
 
-    fn draw_cursor(&mut self, scene: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {
+    fn draw_cursor(&mut self, scene: &Scene, pointer: Option<&Pointer>) -> Result<(), JsValue> {
         for chart in &mut self.charts {
             let whole = whole(chart, scene.shared);
-            chart.draw_cursor(scene, whole)?;
+            chart.point(scene, pointer, whole)?;
         }
         Ok(())
     }
