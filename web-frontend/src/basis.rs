@@ -167,6 +167,15 @@ impl Basis {
         self.text(self.value(amount))
     }
 
+    /// So many CPUs of a host in words: `2.0 % of this host`.
+    pub fn say_of_host(self, cpus: f64, host_cpus: usize) -> String {
+        let amount = Amount::of_share(cpus / host_cpus.max(1) as f64, host_cpus);
+        match self {
+            Basis::Host | Basis::Parent => format!("{} of this host", Basis::Host.say(amount)),
+            Basis::Cpus | Basis::Milliseconds => self.say(amount),
+        }
+    }
+
     /// An amount in short form: with a percent sign, or without a unit.
     pub fn say_shortly(self, amount: Amount) -> String {
         match self {

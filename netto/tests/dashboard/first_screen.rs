@@ -46,6 +46,12 @@ fn it_has_status_answer_bars_and_the_begin_of_the_charts() -> Result<()> {
         "return document.querySelector('#chart svg').textContent
             .includes(`Networking ${document.getElementById('share').textContent}`)",
     )?;
+    // From the smallest phone to the widest screen, nothing is beyond the right edge.
+    for width in [320, 390, 2560] {
+        browser.resize(width, HEIGHT)?;
+        let needed = browser.script("return document.documentElement.scrollWidth")?;
+        ensure!(needed.as_u64() <= Some(width.into()), "{needed} of {width}");
+    }
     browser.must_be_content()
 }
 
@@ -211,6 +217,11 @@ fn a_band_of_a_chart_is_named_and_its_tip_ends_with_the_pointer() -> Result<()> 
     ensure!(browser.script(hidden)? == false);
     browser.script("document.querySelector('[data-act=pause]').click()")?;
     browser.wait_until("a click ends it", hidden)?;
+    // Parts are estimates: their interval in that step stands beside the value.
+    let [left, top, width, height] = browser.place("#parts .drawing")?;
+    browser.mouse("mouseMoved", left + width * 0.9, top + height - 24.0)?;
+    let tip = browser.text("#tip")?;
+    ensure!(tip.contains("95 % interval"), "{tip}");
     browser.must_be_content()
 }
 

@@ -137,8 +137,8 @@ const TASKS: [Task; 10] = [
             );
             Ok(())
         },
-        commands: &["curl -s http://127.0.0.1:10880/api/v1/snapshot"],
-        answer: "rx_ns_per_packet",
+        commands: &["netto dump -o netto.log", "netto report netto.log"],
+        answer: "Per packet",
     },
     Task {
         question: "What is not measured here, and why?",

@@ -33,6 +33,11 @@ pub enum Level {
 /// What so much CPU time per time is called, on a host of so many CPUs: in the reader's unit.
 pub type InUnit<'a> = &'a dyn Fn(f64, usize) -> String;
 
+/// The unit of the terminal: a share of the host.
+pub fn of_host(worth: f64, cpus: usize) -> String {
+    format!("{} of this host", percent(worth / cpus.max(1) as f64))
+}
+
 /// A row of the table of verdicts.
 pub struct Rule {
     /// Its level.
@@ -292,9 +297,7 @@ impl Figures {
     /// The verdict. `before` is the level of the verdict before, which is easier to keep than to
     /// reach.
     pub fn judge(&self, before: Option<Level>) -> Verdict {
-        self.judge_in(before, &|worth, cpus| {
-            format!("{} of this host", percent(worth / cpus.max(1) as f64))
-        })
+        self.judge_in(before, &of_host)
     }
 
     /// The same, in the reader's unit.

@@ -44,13 +44,15 @@ mod tests {
     use netto_judges::advice::{Adviser, fixture};
 
     use super::*;
+    use crate::basis::Basis;
 
     #[test]
     fn advice_has_its_evidence_commands_and_gain_and_a_hostile_name_is_no_markup() {
         let mut host = fixture::fires("rx-on-one-cpu");
         let traffic = host.sections.traffic.as_mut().unwrap();
         traffic.interfaces.as_mut().unwrap().named[0].name = "<b>".to_owned();
-        let judged = Adviser::default().judge(&host).advice;
+        let in_cpus = |cpus, host_cpus| Basis::Cpus.say_of_host(cpus, host_cpus);
+        let judged = Adviser::default().judge_in(&host, &in_cpus).advice;
         let given = || judged.iter().map(|advice| (advice, 7));
         let html = of(given(), 7, &[]);
         for part in [

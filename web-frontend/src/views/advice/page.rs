@@ -9,6 +9,7 @@ use web_sys::Window;
 
 use super::list;
 use crate::action::Format;
+use crate::basis::Basis;
 use crate::page::dom::{Dom, all};
 use crate::page::fetch::Polled;
 use crate::page::save::File;
@@ -22,6 +23,7 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
         lasting: LastingAdvice::default(),
         of_daemon: Polled::new(window, redraw, "api/v1/advice?last=10s"),
         is_judged: false,
+        basis: None,
     })
 }
 
@@ -31,6 +33,8 @@ struct Advice {
     of_daemon: Polled,
     /// A judgement each second suffices.
     is_judged: bool,
+    /// The unit in which it is said.
+    basis: Option<Basis>,
 }
 
 impl Keys for Advice {}
@@ -81,10 +85,12 @@ impl View for Advice {
         let is_selected = scene.time == ShownTime::Selected;
         self.take_answer(scene.latest.time_unix_ns);
         let is_early = scene.shown.interval_ns < LEAST_NS && !self.lasting.says_anything();
-        if (self.is_judged && !is_selected) || is_paused || is_early {
+        let basis = scene.shared.basis;
+        let is_said = self.is_judged && self.basis == Some(basis);
+        if (is_said && !is_selected) || is_paused || is_early {
             return Ok(());
         }
-        self.is_judged = true;
+        (self.is_judged, self.basis) = (true, Some(basis));
         // The list is written anew whenever a figure of it changes.
         let open = all(&scene.dom.root, "#advice-list details[open]")?;
         let open = open
@@ -93,7 +99,7 @@ impl View for Advice {
         let open: Vec<String> = open.collect();
         let mut at_once = is_selected.then(LastingAdvice::at_once);
         let lasting = at_once.as_mut().unwrap_or(&mut self.lasting);
-        lasting.judge(scene.shown);
+        lasting.judge_in(scene.shown, &|cpus, of| basis.say_of_host(cpus, of));
         let html = list::of(lasting.said(), scene.shown.time_unix_ns, &open);
         let window = scene.window(scene.shown);
         scene.dom.set_text("advice-window", &window)?;

@@ -66,15 +66,6 @@ pub fn view_of(level: Level, has_advice: bool) -> &'static str {
     }
 }
 
-/// What a verdict calls CPU time in the reader's unit.
-pub fn in_unit(basis: Basis, cpus: f64, host_cpus: usize) -> String {
-    let amount = Amount::of_share(cpus / host_cpus.max(1) as f64, host_cpus);
-    match basis {
-        Basis::Host | Basis::Parent => format!("{} of this host", Basis::Host.say(amount)),
-        Basis::Cpus | Basis::Milliseconds => basis.say(amount),
-    }
-}
-
 /// The title of the page, which says in the list of tabs whether it is of now.
 pub fn title(share: &str, hostname: &str, time: ShownTime, clock: &str) -> String {
     let of = match time {
@@ -189,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_loss_is_said_in_the_unit_of_everything_else() {
-        let texts = Basis::ALL.map(|(basis, _)| in_unit(basis, 0.16, 8));
+        let texts = Basis::ALL.map(|(basis, _)| basis.say_of_host(0.16, 8));
         let of_host = "2.0 % of this host";
         assert_eq!(texts, [of_host, of_host, "0.16 CPUs", "160.0 ms/s"]);
     }

@@ -76,7 +76,7 @@ impl Headline {
             dom.set_text("verdict-name", "Unknown")?;
             return dom.set_text("verdict-text", "networking is not measured here");
         };
-        let in_unit = |cpus, host_cpus| model::in_unit(basis, cpus, host_cpus);
+        let in_unit = |cpus, host_cpus| basis.say_of_host(cpus, host_cpus);
         let verdict = figures.judge_in(self.level, &in_unit);
         self.level = Some(verdict.level);
         dom.set_text("verdict-name", verdict.name)?;

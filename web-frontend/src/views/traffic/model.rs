@@ -4,10 +4,14 @@ use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
 use metrics_common::{Info, Snapshot, confidence};
 use netto_judges::efficiency::{Efficiency, whole_work};
 
-use crate::format;
+use crate::{format, tip};
 
 /// Nanoseconds from which microseconds are shown.
 const IN_MICROSECONDS_NS: f64 = 99_950.0;
+
+/// The lower end of its interval, as a part of it, from which on an estimate is worth showing; below, only the
+/// upper end is.
+const SURE: f64 = 0.2;
 
 /// A figure with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,18 +26,21 @@ pub struct Figure {
 pub fn figures(info: &Info, snapshot: &Snapshot) -> Vec<Figure> {
     let efficiency = Efficiency::of(snapshot);
     // Of an event that is estimated, too few samples are not zero.
-    let each = |label, slug: &str, ns: Option<f64>| {
+    let each = |label, slug: &str, ns: Option<f64>, count: Option<u64>| {
         let row = info.row_of(slug);
         let interval = row.and_then(|row| confidence::of_component(info, snapshot, row));
-        let total_ns = row.and_then(|row| snapshot.total_ns(row)).unwrap_or(0);
+        let count = count.filter(|count| *count > 0);
+        let bounds = interval.zip(count);
+        let bounds = bounds
+            .map(|((low, high), count)| (format::ratio(low, count), format::ratio(high, count)));
         Figure {
             label,
-            value: match (ns, interval) {
-                (Some(ns), Some((0, high))) if total_ns > 0 => {
-                    format!("≤ {}", time(ns * format::ratio(high, total_ns)))
+            value: match (ns, bounds) {
+                (Some(ns), Some((low, high))) if low <= ns * SURE && high >= 0.5 => {
+                    format!("≤ {}", time(high))
                 }
-                (Some(0.0), Some(_)) | (None, _) => "–".to_owned(),
                 (Some(ns), _) => time(ns),
+                (None, _) => "–".to_owned(),
             },
         }
     };
@@ -66,21 +73,35 @@ pub fn figures(info: &Info, snapshot: &Snapshot) -> Vec<Figure> {
     let per_poll = efficiency.packets_per_poll;
     let traffic = snapshot.sections.traffic.as_ref();
     let packets = traffic.and_then(|traffic| traffic.softnet_total(SoftnetCount::Packets));
-    let packets = packets.map(|packets| format!("{} /s", rate(packets, snapshot.interval_ns)));
+    let packet_rate = packets.map(|packets| format!("{} /s", rate(packets, snapshot.interval_ns)));
+    let messages = |count, slug| {
+        counted(count).or_else(|| tip::entries_of(info, snapshot, slug).map(|(count, _)| count))
+    };
     vec![
         Figure {
             label: "Packets",
-            value: packets.unwrap_or("–".to_owned()),
+            value: packet_rate.unwrap_or("–".to_owned()),
         },
         each(
             "RX softirq per packet",
             "rx_softirq",
             efficiency.rx_ns_per_packet,
+            packets,
         ),
         each_second("Messages sent", WorkCount::MessagesSent),
-        each(sent, "tx_syscall", efficiency.ns_per_send),
+        each(
+            sent,
+            "tx_syscall",
+            efficiency.ns_per_send,
+            messages(WorkCount::MessagesSent, "tx_syscall"),
+        ),
         each_second("Messages received", WorkCount::MessagesReceived),
-        each(received, "rx_syscall", efficiency.ns_per_receive),
+        each(
+            received,
+            "rx_syscall",
+            efficiency.ns_per_receive,
+            messages(WorkCount::MessagesReceived, "rx_syscall"),
+        ),
         Figure {
             label: "Packets per poll",
             value: per_poll.map_or("–".to_owned(), |packets| format!("{packets:.1}")),
@@ -146,7 +167,9 @@ pub fn protocols(snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use metrics_common::Availability;
     use metrics_common::sections::{Traffic, Work};
+    use metrics_common::words::Method;
 
     use super::*;
     use crate::fixture;
@@ -208,6 +231,32 @@ pub(super) mod tests {
         assert_eq!(figure(&snapshot, 6), ("Packets per poll", "2.5".to_owned()));
         snapshot.interval_ns += 1;
         assert_eq!(figure(&snapshot, 6).1, "–", "nobody counted for a moment");
+    }
+
+    #[test]
+    fn what_rests_on_one_sample_or_none_is_at_most_so_much() {
+        let (mut info, mut snapshot) = (fixture::info(), measured());
+        let row = info.row_of("rx_softirq").unwrap();
+        info.components[row].availability = Availability::by(Method::Sampling);
+        let mut said = |samples: u64| {
+            let cost = fixture::cost(&mut snapshot);
+            let ns = samples * 5 * fixture::MS;
+            cost.components[row] = Some(vec![0, ns]);
+            // Each stands for 5 ms: 200 a second.
+            cost.sample_ns_ms.as_mut().unwrap()[row] = ns * 5;
+            cost.fewest_due = Some(100);
+            figures(&info, &snapshot).swap_remove(1).value
+        };
+        // 100 ns a packet for each sample.
+        assert_eq!(said(20), "2\u{202f}000 ns");
+        for few in [0, 1] {
+            let value = said(few);
+            let most = value
+                .strip_prefix("≤ ")
+                .and_then(|most| most.strip_suffix(" ns"));
+            let most: f64 = most.and_then(|most| most.parse().ok()).expect(&value);
+            assert!((250.0..800.0).contains(&most), "{few}: {value}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 
 use metrics_common::Snapshot;
-use metrics_common::text::cpus;
 use netto_feature::summary::{Summarizer, Summary};
 use netto_judges::advice::{Advice, Adviser, looked_at};
 use netto_questions::figures::plain;
@@ -60,9 +59,7 @@ fn text(all: &[Advice]) -> String {
     let mut text = String::new();
     let shown = &all[..SHOWN.min(all.len())];
     for advice in shown {
-        let gain = advice
-            .gain_cpus
-            .map(|gain| format!(" (at most {} CPUs)", cpus(gain)));
+        let gain = advice.most.as_ref().map(|most| format!(" ({most})"));
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
@@ -106,7 +103,7 @@ mod tests {
         let report = summary(&[fixture::fires("spinning")]).unwrap();
         let lines: Vec<&str> = report.text.lines().collect();
         assert_eq!(lines[..2], ["", "advice (docs/ADVICE.md)"]);
-        let begin = "CPUs poll and find nothing (at most 0.90 CPUs): it takes ";
+        let begin = "CPUs poll and find nothing (at most 22.5 % of this host): it takes ";
         assert!(lines[2].starts_with(begin), "{}", report.text);
         assert!(lines[3].starts_with("  try  sysctl -w net.core.busy_poll=0"));
         assert!(

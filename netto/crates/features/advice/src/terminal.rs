@@ -119,9 +119,9 @@ mod tests {
             .unwrap();
         let text = view.text(&info, LENGTH_NS);
         for part in [
-            "netto advise · host\n\nConnections are tracked, and no address is translated\n  tracking takes 0.10 CPUs",
+            "netto advise · host\n\nConnections are tracked, and no address is translated\n  tracking takes 2.5 % of this host",
             "\n  try   nft list ruleset | grep -w ct\n",
-            "\n  gain  at most 0.10 CPUs: ",
+            "\n  gain  at most 2.5 % of this host: ",
             "\n  see   docs/ADVICE.md#conntrack-without-nat\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");

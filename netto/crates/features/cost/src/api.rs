@@ -16,10 +16,16 @@ pub const API: Api = Api {
 
 /// The schemas of its answers, by their names.
 #[cfg(feature = "schema")]
-pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[(
-    "snapshot",
-    schemars::SchemaGenerator::root_schema_for::<Members>,
-)];
+pub const SCHEMAS: &[netto_questions::api::NamedSchema] = &[
+    (
+        "snapshot",
+        schemars::SchemaGenerator::root_schema_for::<Members>,
+    ),
+    (
+        "report",
+        schemars::SchemaGenerator::root_schema_for::<crate::report::ReportMember>,
+    ),
+];
 
 /// Its members of a snapshot, for the schema.
 #[cfg(feature = "schema")]

@@ -25,6 +25,7 @@ mod api;
 pub mod demo;
 mod efficiency;
 pub mod metrics;
+mod report;
 mod tables;
 
 #[cfg(feature = "schema")]
@@ -38,6 +39,7 @@ pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
+    summary: Some(report::summarizer),
     tables: tables::TABLES,
     ..Feature::new("cost", start)
 };

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::figures::Figures;
 use super::rules::{Limit, RULES, Rule};
+use crate::verdict::{InUnit, of_host};
 use metrics_common::snapshot::Snapshot;
 
 /// A rule that holds, in words.
@@ -24,6 +25,9 @@ pub struct Advice {
     /// CPUs that could be gained at most; absent if no CPU time can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_cpus: Option<f64>,
+    /// The same for people, in the reader's unit: `at most 2.0 % of this host`.
+    #[serde(skip)]
+    pub most: Option<String>,
     /// What that is, and from which figure.
     pub gain: String,
     /// Usual reasons and remedies.
@@ -50,6 +54,8 @@ pub struct LimitFigure {
 impl Advice {
     fn of(rule: &'static Rule, figures: &Figures) -> Advice {
         let words = (rule.words)(figures);
+        let gain_cpus = Some(words.gain_cpus.max(0.0)).filter(|_| words.gain_cpus.is_finite());
+        let most = gain_cpus.map(|gain| format!("at most {}", figures.said(gain)));
         let values = (rule.figures)(figures).into_iter().zip(rule.limits);
         let figures = values.map(|(value, limit)| LimitFigure {
             figure: limit.figure,
@@ -63,7 +69,8 @@ impl Advice {
             evidence: words.evidence,
             figures: figures.collect(),
             commands: words.commands,
-            gain_cpus: Some(words.gain_cpus.max(0.0)).filter(|_| words.gain_cpus.is_finite()),
+            gain_cpus,
+            most,
             gain: words.gain,
             more: super::advice(rule.about).unwrap_or_default(),
             link: format!("docs/ADVICE.md#{}", rule.slug),
@@ -72,12 +79,8 @@ impl Advice {
 
     /// What could be gained, for people.
     pub fn gain_words(&self) -> String {
-        match self.gain_cpus {
-            Some(gain) => format!(
-                "at most {} CPUs: {}",
-                metrics_common::text::cpus(gain),
-                self.gain
-            ),
+        match &self.most {
+            Some(most) => format!("{most}: {}", self.gain),
             None => self.gain.clone(),
         }
     }
@@ -135,14 +138,22 @@ impl Adviser {
     /// What these intervals, added up, give reason for. A rule that has begun to hold is easier to
     /// keep than to reach.
     pub fn judge(&mut self, sum: &Snapshot) -> Judgement {
+        self.judge_in(sum, &of_host)
+    }
+
+    /// The same, with CPU time in the reader's unit.
+    pub fn judge_in(&mut self, sum: &Snapshot, in_unit: InUnit) -> Judgement {
         let mut judgement = Judgement::default();
-        self.find(sum, |rule, figures, unknown| match unknown {
-            None => judgement.advice.push(Advice::of(rule, figures)),
-            Some(limit) => judgement.unjudged.push(Unjudged {
-                rule: rule.slug,
-                figure: limit.figure,
-            }),
-        });
+        self.find(
+            Figures::in_unit(sum, in_unit),
+            |rule, figures, unknown| match unknown {
+                None => judgement.advice.push(Advice::of(rule, figures)),
+                Some(limit) => judgement.unjudged.push(Unjudged {
+                    rule: rule.slug,
+                    figure: limit.figure,
+                }),
+            },
+        );
         judgement
     }
 
@@ -150,13 +161,12 @@ impl Adviser {
     /// cannot be judged.
     pub(super) fn find(
         &mut self,
-        sum: &Snapshot,
+        figures: Figures<'_>,
         mut tell: impl FnMut(&'static Rule, &Figures, Option<&'static Limit>),
     ) {
-        if sum.interval_ns == 0 {
+        if figures.sum().interval_ns == 0 {
             return;
         }
-        let figures = Figures::of(sum);
         for (rule, holds) in RULES.iter().zip(&mut self.rules) {
             let has_begun = *holds == Holds::Yes;
             let values = (rule.figures)(&figures);

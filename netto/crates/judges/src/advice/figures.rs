@@ -2,7 +2,7 @@
 //! number, and meets no condition.
 
 use crate::efficiency::whole_work;
-use crate::verdict::Loss;
+use crate::verdict::{InUnit, Loss, of_host};
 use metrics_common::component::index_of;
 use metrics_common::sections::{
     Interface, InterfaceSetup, LOOPBACK, Owner, ProtocolCount, Setup, SoftnetCount, Traffic,
@@ -11,9 +11,11 @@ use metrics_common::sections::{
 use metrics_common::snapshot::Snapshot;
 
 /// Figures of some time; see the head of this file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Figures<'a> {
     sum: &'a Snapshot,
+    /// The reader's unit of CPU time.
+    in_unit: InUnit<'a>,
 }
 
 /// Softirq work of one owner that another paid for, with both.
@@ -25,11 +27,20 @@ pub(super) struct Taken<'a> {
 impl<'a> Figures<'a> {
     /// The figures of these intervals.
     pub fn of(sum: &'a Snapshot) -> Self {
-        Figures { sum }
+        Figures::in_unit(sum, &of_host)
+    }
+
+    /// The same, with CPU time in the reader's unit.
+    pub(super) fn in_unit(sum: &'a Snapshot, in_unit: InUnit<'a>) -> Self {
+        Figures { sum, in_unit }
+    }
+
+    /// So many CPUs of this host in words.
+    pub(super) fn said(&self, cpus: f64) -> String {
+        (self.in_unit)(cpus, self.sum.cpus.len())
     }
 
     /// The intervals themselves.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn sum(&self) -> &'a Snapshot {
         self.sum
     }

@@ -2,8 +2,10 @@
 //! about does not. Pure.
 
 use super::adviser::{Advice, Adviser, Holds, Unjudged};
+use super::figures::Figures;
 use super::rules::RULES;
 use crate::steady::Steady;
+use crate::verdict::{InUnit, of_host};
 use metrics_common::snapshot::Snapshot;
 
 /// Advice begins once so much time was measured, nanoseconds.
@@ -119,7 +121,12 @@ impl LastingAdvice {
 
     /// Judges the last seconds, which end now. Returns the rules that cannot be judged.
     pub fn judge(&mut self, sum: &Snapshot) -> Vec<Unjudged> {
-        let judged = self.lasting.adviser.judge(sum);
+        self.judge_in(sum, &of_host)
+    }
+
+    /// The same, with CPU time in the reader's unit.
+    pub fn judge_in(&mut self, sum: &Snapshot, in_unit: InUnit) -> Vec<Unjudged> {
+        let judged = self.lasting.adviser.judge_in(sum, in_unit);
         self.lasting.go_on(sum.time_unix_ns);
         for advice in judged.advice {
             let place = RULES.iter().position(|rule| rule.slug == advice.rule);
@@ -178,7 +185,8 @@ impl Watch {
     pub fn judge(&mut self) {
         let sum = self.steady.sum();
         if let Some(sum) = sum.filter(|sum| sum.interval_ns >= LEAST_NS) {
-            self.lasting.adviser.find(sum, |_, _, _| ());
+            let figures = Figures::of(sum);
+            self.lasting.adviser.find(figures, |_, _, _| ());
             self.lasting.go_on(sum.time_unix_ns);
         }
     }

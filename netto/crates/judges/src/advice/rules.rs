@@ -464,7 +464,7 @@ pub const RULES: &[Rule] = &[
                 evidence: format!(
                     "RPS wakes other CPUs {}, for {} of RX softirq altogether, which one CPU could do{}",
                     Unit::PerSecond.shown(woken),
-                    Unit::Cpus.shown(of.worth(&["rx_softirq"])),
+                    of.said(of.worth(&["rx_softirq"])),
                     if names.is_empty() {
                         String::new()
                     } else {
@@ -501,7 +501,7 @@ pub const RULES: &[Rule] = &[
             Words {
                 evidence: format!(
                     "tracking takes {}{}; nf_nat is not loaded. It is needed where rules ask for ct state",
-                    Unit::Cpus.shown(of.worth(&["conntrack"])),
+                    of.said(of.worth(&["conntrack"])),
                     tracked.map_or(String::new(), |connections| format!(", of {} connections", count(connections))),
                 ),
                 commands: [
@@ -533,7 +533,7 @@ pub const RULES: &[Rule] = &[
             Words {
             evidence: format!(
                 "rules take {}, {} for each packet up the stack; of them {}",
-                Unit::Cpus.shown(of.worth(RULE_SETS)),
+                of.said(of.worth(RULE_SETS)),
                 Unit::Nanoseconds.shown(of.worth(RULE_SETS) / of.packets() * 1e9),
                 leaders(of, RULE_SETS).join(", "),
             ),
@@ -575,7 +575,7 @@ pub const RULES: &[Rule] = &[
                     "{} messages a second of {:.0} bytes on average take {} to send",
                     count(messages as u64),
                     of.work(WorkCount::BytesSent) / messages,
-                    Unit::Cpus.shown(of.worth(&["tx_syscall"])),
+                    of.said(of.worth(&["tx_syscall"])),
                 ),
                 commands: vec![
                     format!("netto top   # {}", senders(of, "tx_syscall")),
@@ -586,9 +586,9 @@ pub const RULES: &[Rule] = &[
                 gain: format!(
                     "sends, receives and softirqs ({}) without their copies ({}), and entering the \
                      kernel and waking readers ({}): all follow the number of messages, copies follow bytes",
-                    Unit::Cpus.shown(whole),
-                    Unit::Cpus.shown(copies),
-                    Unit::Cpus.shown(around),
+                    of.said(whole),
+                    of.said(copies),
+                    of.said(around),
                 ),
             }
         },
@@ -614,8 +614,8 @@ pub const RULES: &[Rule] = &[
         words: |of| Words {
             evidence: format!(
                 "copies take {} of {} in sends and receives: {}",
-                Unit::Cpus.shown(of.worth(COPIES)),
-                Unit::Cpus.shown(of.worth(&["tx_syscall", "rx_syscall"])),
+                of.said(of.worth(COPIES)),
+                of.said(of.worth(&["tx_syscall", "rx_syscall"])),
                 leaders(of, COPIES).join(", "),
             ),
             commands: vec![
@@ -734,7 +734,7 @@ pub const RULES: &[Rule] = &[
             Words {
                 evidence: format!(
                     "segmentation and checksums in software take {}; {now}",
-                    Unit::Cpus.shown(of.worth(&["send_gso"]))
+                    of.said(of.worth(&["send_gso"]))
                 ),
                 commands: if disabled.is_empty() {
                     vec!["ethtool -k DEVICE | grep -e segmentation -e tx-checksum".to_owned()]
@@ -800,7 +800,7 @@ pub const RULES: &[Rule] = &[
                 evidence: format!(
                     "HRTIMER softirqs of networking take {}: without {FAIR_QUEUE} each paced connection \
                      has a timer of its own{}",
-                    Unit::Cpus.shown(of.worth(PACING)),
+                    of.said(of.worth(PACING)),
                     if known.is_empty() {
                         String::new()
                     } else {
@@ -812,8 +812,8 @@ pub const RULES: &[Rule] = &[
                 gain: format!(
                     "these timers, and sends, receives and softirqs ({}) without their copies ({}): they \
                      follow the number of pieces, and pacing makes these small",
-                    Unit::Cpus.shown(or_nothing(whole)),
-                    Unit::Cpus.shown(copies),
+                    of.said(or_nothing(whole)),
+                    of.said(copies),
                 ),
             }
         },
@@ -876,9 +876,9 @@ pub const RULES: &[Rule] = &[
                 evidence: format!(
                     "softirqs of {} take {} from {} (at least {})",
                     taken.loss.cause,
-                    Unit::Cpus.shown(taken.loss.cpus),
+                    of.said(taken.loss.cpus),
                     taken.loss.payer,
-                    cpus(taken.loss.sure_cpus),
+                    of.said(taken.loss.sure_cpus),
                 ),
                 commands,
                 gain_cpus: taken.loss.cpus,
@@ -903,7 +903,7 @@ pub const RULES: &[Rule] = &[
                 evidence: format!(
                     "netto takes {} of CPU {cpu}, and {} on all",
                     percent(ratio),
-                    Unit::Cpus.shown(all)
+                    of.said(all)
                 ),
                 commands: vec!["netto run --max-overhead 0.5".to_owned()],
                 gain_cpus: FELT * all,
@@ -932,9 +932,8 @@ pub const RULES: &[Rule] = &[
                 .map(|interface| commands::quoted(&interface.name));
             Words {
                 evidence: format!(
-                    "a SmartNIC or XDP in hardware could do {} of this host's {} CPUs: {}",
-                    Unit::Cpus.shown(whole),
-                    of.cpus().len(),
+                    "a SmartNIC or XDP in hardware could do {}: {}",
+                    of.said(whole),
                     leaders(of, FOR_HARDWARE).join(", "),
                 ),
                 commands: vec![match device {
@@ -945,10 +944,9 @@ pub const RULES: &[Rule] = &[
                 }],
                 gain_cpus: whole,
                 gain: format!(
-                    "{} of all CPUs{}, if the device did all of it at no cost: no vendor's figure can be more here",
-                    percent(whole / of.cpus().len().max(1) as f64),
-                    watts.map_or(", watts unknown".to_owned(), |watts| format!(
-                        ", {watts:.1} W"
+                    "{} if the device did all of it at no cost; no vendor's figure can be more here",
+                    watts.map_or("watts unknown,".to_owned(), |watts| format!(
+                        "{watts:.1} W,"
                     )),
                 ),
             }
@@ -1036,7 +1034,7 @@ fn leaders(of: &Figures, slugs: &[&str]) -> Vec<String> {
         let watts = of
             .watts_per_cpu()
             .map(|watts| format!(" ({:.1} W)", watts * worth));
-        format!("{label} {}{}", cpus(*worth), watts.unwrap_or_default())
+        format!("{label} {}{}", of.said(*worth), watts.unwrap_or_default())
     };
     known.iter().take(NAMED).map(shown).collect()
 }

@@ -132,7 +132,7 @@ fn what_could_be_gained_is_the_figure_that_is_named() {
         .judge(&fixture::fires("for-hardware"))
         .advice[0];
     assert!(
-        hardware.gain.starts_with("12.5 % of all CPUs, 10.0 W"),
+        hardware.gain.starts_with("10.0 W, if the device"),
         "{}",
         hardware.gain
     );
