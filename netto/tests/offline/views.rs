@@ -33,9 +33,9 @@ fn advice_on_a_log_is_whole_of_the_span_that_is_asked_for_and_as_in_its_report()
     let whole = stdout_of(&["advise", text(&path)]);
     for part in [
         "2026-05-01 12:00:00 to 2026-05-01 12:02:20, 40.0 s measured\nnetto advise · evil\u{fffd}[2J\n\n",
-        "\nCPUs poll and find nothing\n  it takes Busy poll, spinning 0.",
+        "\nCPUs poll and find nothing\n  polls for nothing take 10.2 % of this host: Busy poll, spinning 10.0 %",
         "\n  try   sysctl -w net.core.busy_poll=0 net.core.busy_read=0\n  try   ps ",
-        "\n  gain  at most 0.41 CPUs: these, and busy polls in drivers, ",
+        "\n  gain  at most 10.2 % of this host: these, and busy polls in drivers, ",
         "\n  see   docs/ADVICE.md#spinning\n",
     ] {
         assert!(whole.contains(part), "{part}: {whole}");

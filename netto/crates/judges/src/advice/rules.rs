@@ -836,7 +836,11 @@ pub const RULES: &[Rule] = &[
                 );
             }
             Words {
-                evidence: format!("it takes {}", leaders(of, SPINS).join(", ")),
+                evidence: format!(
+                    "polls for nothing take {}: {}",
+                    of.said(of.worth(SPINS)),
+                    leaders(of, SPINS).join(", ")
+                ),
                 commands,
                 gain_cpus: of.worth(POLLS),
                 gain: "these, and busy polls in drivers, which may be asked in vain, too; packets then wait \
@@ -1034,7 +1038,10 @@ fn leaders(of: &Figures, slugs: &[&str]) -> Vec<String> {
         let watts = of
             .watts_per_cpu()
             .map(|watts| format!(" ({:.1} W)", watts * worth));
-        format!("{label} {}{}", of.said(*worth), watts.unwrap_or_default())
+        // The unit stands before them.
+        let worth = of.said(*worth);
+        let worth = worth.trim_end_matches(" of this host");
+        format!("{label} {worth}{}", watts.unwrap_or_default())
     };
     known.iter().take(NAMED).map(shown).collect()
 }
