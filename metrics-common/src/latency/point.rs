@@ -38,6 +38,10 @@ named! {
         "From a segment's arrival in its socket's queue until it is read: the application, not the stack.";
     UdpReadWait "udp-read-wait" "UDP wait for the reader"
         "From a datagram's arrival in its socket's queue until it is read: the application, not the stack.";
+    RxSoftirqWait "rx-softirq-wait" "Wait for the RX softirq"
+        "From raising a CPU's NET_RX softirq, while none is pending, until it begins.";
+    TxSoftirqWait "tx-softirq-wait" "Wait for the TX softirq"
+        "From raising a CPU's NET_TX softirq, while none is pending, until it begins.";
 }
 
 impl Point {

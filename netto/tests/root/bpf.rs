@@ -112,6 +112,15 @@ pub fn attach_empty(section: &'static str) -> Result<Attached> {
     })
 }
 
+/// Attaches a program that adds for a while, to a section's hook.
+pub fn attach_working(section: &'static str) -> Result<Attached> {
+    let object = load(section, &working(0))?;
+    Ok(Attached {
+        _link: attach_to_its_hook(&object)?,
+        _object: object,
+    })
+}
+
 /// Loads a program that does nothing, for a section's hook.
 pub fn load_empty(section: &'static str) -> Result<Object> {
     load(section, &idle(0))

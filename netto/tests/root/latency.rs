@@ -37,6 +37,7 @@ tests! {
     latency::a_reader_that_may_not_run_is_seen_where_it_reads ["ip"] = latency_delays::throttled;
     latency::segments_that_waited_for_an_earlier_one_count_if_that_is_wanted ["ip", "nft"]
         = latency_delays::blocked_by_an_earlier_segment;
+    latency::what_runs_before_softirqs_are_on_again_is_in_their_wait ["ip"] = latency_delays::raised;
     latency::groups_of_owners_have_what_each_received ["ip"] = latency_delays::grouped_by_owner;
     latency::of_more_datagrams_than_stamps_are_kept_each_is_known_or_counted ["ip"]
         = latency_depth::more_wait_than_stamps_are_kept;

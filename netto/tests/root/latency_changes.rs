@@ -222,7 +222,7 @@ pub fn the_clock_is_set() -> Result<()> {
 }
 
 /// Beginnings of the names of its programs, as `kernels::programs` has them.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 10] = [
     "netto_ip",
     "netto_tcp",
     "netto_udp",
@@ -231,6 +231,8 @@ const PROGRAMS: [&str; 8] = [
     "netto_sock_recv_length",
     "netto_queued",
     "netto_unqueued",
+    "netto_raised",
+    "netto_entered",
 ];
 /// Tolerance between netto's own price and the kernel's, as a factor.
 const PRICE: f64 = 2.0;

@@ -13,7 +13,8 @@ use crate::lab::{Namespace, Network};
 use crate::lab_itself::needs_kernel;
 use crate::latency::{PORT, TURNS, address, answerer, ask, netns};
 use crate::latency_talk::{Measured, MeasuredLatencies};
-use crate::{burn, cpus, guest, traffic, trial};
+use crate::kernels::Statistics;
+use crate::{bpf, burn, cpus, guest, programs, traffic, trial};
 
 /// How long something is left to go on.
 const MEASURED: Duration = Duration::from_secs(3);
@@ -81,6 +82,38 @@ pub fn burnt() -> Result<()> {
         let found_ns = mean_ns(&with, Point::IpStart)?;
         ensure!(found_ns < truth_ns, "ip-start: {found_ns} ns before it");
     }
+    Ok(())
+}
+
+/// The program runs after the device of the other end was given a packet, which raises the softirq there,
+/// and before softirqs are enabled again (`__dev_queue_xmit`).
+pub fn raised() -> Result<()> {
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let talk = || {
+        let measured = Measured::start(&["--latency-points", "rx-softirq-wait"])?;
+        let _answerer = answerer(&network.right, &to)?;
+        ask(&network.left, &to, TURNS)?;
+        measured.end()
+    };
+    let without = talk()?;
+    let _statistics = Statistics::enable()?;
+    let _program = bpf::attach_working("raw_tp/net_dev_xmit")?;
+    let with = talk()?;
+    let (runs, ran_ns) = programs::account(programs::by_kernel()?.id)?;
+    let truth_ns = ran_ns / runs.max(1);
+    let [base_ns, found_ns] = [&without, &with].map(|found| median_ns(found, Point::RxSoftirqWait));
+    let (base_ns, found_ns) = (base_ns?, found_ns?);
+    let count = with.count(Point::RxSoftirqWait)?;
+    println!(
+        "\na program takes {truth_ns} ns: {base_ns} ns without it, {found_ns} with it, {count} softirqs"
+    );
+    // Each message, and its answer, is a packet by itself.
+    ensure!(count >= 4 * TURNS, "{count} softirqs");
+    ensure!(
+        is_within_a_bucket(found_ns, base_ns + truth_ns),
+        "{found_ns} ns, not {base_ns} and {truth_ns}"
+    );
     Ok(())
 }
 

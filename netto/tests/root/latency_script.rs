@@ -25,6 +25,7 @@ use crate::trial::tests;
 tests! {
     bpftrace::a_plain_script_at_the_same_functions_counts_the_same ["ip", "bpftrace"]
         = beside_bpftrace;
+    bpftrace::softirqs_wait_as_long_by_a_plain_script ["ip", "bpftrace"] = softirqs;
 }
 
 /// Time to compile the script in an emulated guest.
@@ -165,6 +166,64 @@ fn beside_bpftrace() -> Result<()> {
                 "{point}: {by_script} packets from {power} ns on by the script, {by_netto} by netto"
             );
         }
+    }
+    Ok(())
+}
+
+/// From the first raise to the begin, by CPU.
+const SOFTIRQS: &str = "\
+    BEGIN { printf(\"ready\\n\"); }\n\
+    rawtracepoint:softirq_raise /arg0 == 3 && @raised[cpu] == 0/ { @raised[cpu] = nsecs; }\n\
+    rawtracepoint:softirq_entry /arg0 == 3 && @raised[cpu] != 0/ \
+    { @rx = hist(nsecs - @raised[cpu]); @raised[cpu] = 0; }\n";
+
+/// A flood, whose softirqs are raised and begin some ten thousand times a second.
+fn softirqs() -> Result<()> {
+    let network = Network::direct()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("script.bt");
+    fs::write(&file, SOFTIRQS)?;
+    let mut command = child::mortal("bpftrace");
+    command.args(["-f", "json"]).arg(&file);
+    let mut tracer = Owned::start(&mut command)?;
+    child::within(COMPILES, || {
+        let (stdout, complained) = (tracer.stdout(), tracer.stderr());
+        ensure!(stdout.contains("ready"), "{stdout}{complained}");
+        Ok(())
+    })?;
+    std::thread::sleep(ATTACHES);
+    let measured = Measured::start(&["--latency-points", "rx-softirq-wait"])?;
+    let load = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    std::thread::sleep(MEASURED);
+    drop(load);
+    let found = measured.end()?;
+    tracer.signal("INT")?;
+    tracer.wait_within(COMPILES)?;
+    let script = of_script(&tracer.stdout(), "rx")?;
+    let netto = of_netto(&found, Point::RxSoftirqWait)?;
+    println!("\n{script:?} by the script, {netto:?} by netto");
+    let count = |of: &BTreeMap<u64, u64>| of.values().sum::<u64>();
+    let (by_script, by_netto) = (count(&script), count(&netto));
+    // The script runs longer.
+    ensure!(
+        by_netto > 1_000 && by_netto <= by_script && by_netto * 10 >= by_script * 8,
+        "{by_netto} of {by_script}"
+    );
+    // Each of the two lengthens what the other sees, and buckets of netto's below 64 ns are one.
+    for share in [0.5, 0.9, 0.99] {
+        let power = |of: &BTreeMap<u64, u64>| {
+            let mut below = 0.0;
+            let all = count(of) as f64;
+            let mut powers = of.iter().map(|(lower_ns, count)| (lower_ns, *count as f64));
+            let found = powers.find(|(_, count)| {
+                below += count;
+                below >= share * all
+            });
+            found.map_or(0, |(lower_ns, _)| lower_ns.checked_ilog2().unwrap_or(0).max(6))
+        };
+        let (by_script, by_netto) = (power(&script), power(&netto));
+        println!("{share}: 2^{by_script} ns by the script, 2^{by_netto} by netto");
+        ensure!(by_script.abs_diff(by_netto) <= 1, "{share} of them");
     }
     Ok(())
 }

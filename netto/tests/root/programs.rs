@@ -185,7 +185,7 @@ fn one_that_is_loaded_later_and_has_gone_is_no_other() -> Result<()> {
 }
 
 /// Runs of a program, and their time, as the kernel counts them.
-fn account(id: u32) -> Result<(u64, u64)> {
+pub fn account(id: u32) -> Result<(u64, u64)> {
     let program = ProgInfoIter::default().find(|program| program.id == id);
     let program = program.context("the program is gone")?;
     Ok((program.run_cnt, program.run_time_ns))

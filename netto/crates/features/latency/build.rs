@@ -103,6 +103,11 @@ const RECORDS: &[Record] = &[
             ("pending_stamp_ns", 1, "Stamp of that packet."),
             ("pending_ifindex", 1, "Interface by which it came."),
             (
+                "raised_ns",
+                2,
+                "When the RX and the TX softirq that are pending were raised; 0 while none is.",
+            ),
+            (
                 "sum_ns",
                 LATENCY_POINTS,
                 "Sum of the latencies at each point.",

@@ -43,6 +43,8 @@ fn shape(point: Point) -> (f64, f64, u64) {
         Point::Qdisc => (1_300.0, 1.1, 2),
         Point::TcpReadWait => (25_000.0, 1.5, 3),
         Point::UdpReadWait => (19_000.0, 1.4, 6),
+        Point::RxSoftirqWait => (700.0, 1.0, 2),
+        Point::TxSoftirqWait => (900.0, 1.0, 40),
     }
 }
 

@@ -9,6 +9,7 @@
 #include "latency_counts.bpf.h"
 #include "latency_datagrams.bpf.h"
 #include "latency_waits.bpf.h"
+#include "latency_softirqs.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -513,5 +514,19 @@ int BPF_PROG(netto_unqueued, void *qdisc, void *queue, int packets, struct sk_bu
 		}
 		skb = packets > number + 1 ? skb->next : 0;
 	}
+	return 0;
+}
+
+SEC("tp_btf/softirq_raise")
+int netto_raised(__u64 *ctx)
+{
+	netto_raised_one(ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int netto_entered(__u64 *ctx)
+{
+	netto_entered_one(ctx[0]);
 	return 0;
 }

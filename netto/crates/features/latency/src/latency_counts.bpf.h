@@ -22,6 +22,8 @@ enum {
 	NETTO_QDISC,
 	NETTO_TCP_WAIT,
 	NETTO_UDP_WAIT,
+	NETTO_RX_SOFTIRQ_WAIT,
+	NETTO_TX_SOFTIRQ_WAIT,
 };
 
 /* The histogram's limits, powers of two: see metrics_common::latency. */

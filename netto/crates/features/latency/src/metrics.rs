@@ -19,7 +19,8 @@ pub const METRICS: Catalogue = Catalogue {
 const FAMILIES: &[Family] = metrics! {
     Histogram "netto_netstack_latency_seconds" Seconds ["point"];
         "How long after its arrival a packet was at a point of the network stack; of the \
-         points driver-to-ip, qdisc, tcp-read-wait and udp-read-wait, how long it waited there.";
+         points driver-to-ip, qdisc, tcp-read-wait and udp-read-wait, how long it waited there; of rx-softirq-wait and \
+         tx-softirq-wait, how long a softirq waited.";
         |inputs, out| for latency in points(inputs) {
             out.push_histogram(&[latency.point.slug()], &latency.histogram());
         };

@@ -20,6 +20,8 @@ pub enum Attachment {
 /// The properties of a packet known at a point, which filters can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KnownFields {
+    /// None: there is no packet.
+    Nothing,
     /// Its device.
     Device,
     /// Its device and its socket.
@@ -93,8 +95,12 @@ const GRO: [Program; 2] = [
 const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
 const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
 
-/// All programs, in the order of attachment: arrivals come first.
-pub const PROGRAMS: [Program; 23] = [
+const RAISED: Program = tracepoint("netto_raised", "softirq_raise");
+const ENTERED: Program = tracepoint("netto_entered", "softirq_entry");
+
+/// All programs, in the order of attachment, the reverse of that of detachment: arrivals come first, and
+/// softirqs are raised only while it is seen that they begin.
+pub const PROGRAMS: [Program; 25] = [
     ARRIVALS[0],
     ARRIVALS[1],
     GRO[0],
@@ -118,6 +124,8 @@ pub const PROGRAMS: [Program; 23] = [
     GRO[1],
     QUEUED,
     UNQUEUED,
+    ENTERED,
+    RAISED,
 ];
 
 /// A set of hooks; the best is tried first.
@@ -188,7 +196,10 @@ fn helpers(point: Point, means: Means) -> Vec<Program> {
         Point::TcpStart | Point::TcpSocketEnqueued | Point::TcpSocketRead
     );
     let delivery = match (point, means) {
-        (Point::DriverToIp | Point::Qdisc, _) => return Vec::new(),
+        (
+            Point::DriverToIp | Point::Qdisc | Point::RxSoftirqWait | Point::TxSoftirqWait,
+            _,
+        ) => return Vec::new(),
         (Point::TcpReadWait | Point::UdpReadWait, Means::Sockets) => return vec![START_NEAR],
         (Point::TcpReadWait | Point::UdpReadWait, _) => return Vec::new(),
         (Point::IpStart, _) => Vec::new(),
@@ -237,6 +248,9 @@ fn method(point: Point, means: Means) -> Option<Method> {
             (vec![GRO.to_vec(), ip], KnownFields::Device)
         }
         Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], KnownFields::Socket),
+        Point::RxSoftirqWait | Point::TxSoftirqWait => {
+            (vec![one(RAISED), one(ENTERED)], KnownFields::Nothing)
+        }
     };
     Some(Method { groups, known })
 }
@@ -244,6 +258,11 @@ fn method(point: Point, means: Means) -> Option<Method> {
 /// The first filter that uses a property unknown at a point; `None` if all can be applied.
 fn unknown(request: &Request, known: KnownFields) -> Option<&'static str> {
     let asked = [
+        (
+            !request.interfaces.is_empty() || !request.netns.is_empty(),
+            KnownFields::Device,
+            "device",
+        ),
         (
             !request.cgroups.is_empty(),
             KnownFields::Socket,
