@@ -19,7 +19,7 @@ pub fn table(lines: &[LatencyRow]) -> String {
         let _ = write!(html, "<th scope=\"col\">{name}</th>");
     }
     html.push_str(
-        "<th scope=\"col\">Packets /s</th><th scope=\"col\">64 ns to 17 s</th></tr></thead><tbody>",
+        "<th scope=\"col\">Number /s</th><th scope=\"col\">64 ns to 17 s</th></tr></thead><tbody>",
     );
     for line in lines {
         let slug = line.point.slug();
