@@ -27,6 +27,10 @@ pub enum Values {
     Time,
 }
 
+/// The label on the page of CPU times of the whole host: they are in the reader's unit, which takes its
+/// place.
+pub const OF_HOST: &str = "CPU time";
+
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {

@@ -143,6 +143,14 @@ impl Basis {
         }
     }
 
+    /// A column heading of CPU times that are parts of nothing but the host.
+    pub fn heading_of_host(self) -> &'static str {
+        match self {
+            Basis::Parent => Basis::Host.heading(true),
+            _ => self.heading(true),
+        }
+    }
+
     /// The same with a fixed number of decimals, for columns.
     pub fn aligned(self, value: f64) -> String {
         let (decimals, least) = match self {

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use metrics_common::Snapshot;
 use metrics_common::latency::words::time;
-use metrics_common::view::{Cell, Column, Values, View};
+use metrics_common::view::{Cell, Column, OF_HOST, Values, View};
 
+use crate::basis::{Amount, Basis};
 use crate::format::{count, escape_html, percent, ratio};
 use crate::timeline::clock;
 
@@ -41,17 +43,37 @@ pub fn row<T: AsRef<str>>(html: &mut String, name: &str, about: &str, cells: &[T
     html.push_str("</tr>");
 }
 
-/// A section as a table, empty if it has no rows. CPU times are those of so many nanoseconds; the
+/// A section as a table, empty if it has no rows. CPU times are shares of so many nanoseconds of a CPU; the
 /// reader's clock is so many milliseconds before UTC.
 pub fn of<S>(view: &View<S>, section: &S, interval_ns: u64, offset_ms: f64) -> String {
+    let share = |ns| percent(ratio(ns, interval_ns));
+    with_units(view, section, (OF_HOST, &share), offset_ms)
+}
+
+/// The same of a section whose CPU times are of the whole host, in the page's unit.
+pub fn of_host<S>(view: &View<S>, section: &S, snapshot: &Snapshot, basis: Basis) -> String {
+    let share = |ns| basis.aligned(basis.value(Amount::of_ns(snapshot, ns, None)));
+    with_units(view, section, (basis.heading_of_host(), &share), 0.0)
+}
+
+/// `heading` stands over CPU times of the host, and `share` says them.
+fn with_units<S>(
+    view: &View<S>,
+    section: &S,
+    (heading, share): (&str, &dyn Fn(u64) -> String),
+    offset_ms: f64,
+) -> String {
     let mut html = String::new();
     (view.rows)(section, true, &mut |cells| {
         if html.is_empty() {
-            let labels = view.columns.iter().map(|column| column.page);
+            let labels = view.columns.iter().map(|column| match column.page {
+                OF_HOST => heading,
+                label => label,
+            });
             let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
             html = begin(&labels);
         }
-        push_row(&mut html, view.columns, cells, interval_ns, offset_ms);
+        push_row(&mut html, view.columns, cells, share, offset_ms);
     });
     if !html.is_empty() {
         end(&mut html);
@@ -63,7 +85,7 @@ fn push_row(
     html: &mut String,
     columns: &[Column],
     cells: &[Cell<'_>],
-    interval_ns: u64,
+    share: &dyn Fn(u64) -> String,
     offset_ms: f64,
 ) {
     let (mut title, mut texts) = (String::new(), Vec::new());
@@ -72,7 +94,7 @@ fn push_row(
             (_, Cell::Absent) => "–".to_owned(),
             (_, Cell::Text(text)) => text.to_owned(),
             (_, Cell::Time(ns)) => clock(ns as f64 / 1e6, offset_ms, true),
-            (Values::CpuTime, Cell::Count(ns)) => percent(ratio(ns, interval_ns)),
+            (Values::CpuTime, Cell::Count(ns)) => share(ns),
             (Values::Length, Cell::Count(ns)) => time(ns),
             (Values::Ratio, Cell::Number(part)) => percent(part),
             (_, Cell::Count(number)) => number.to_string(),

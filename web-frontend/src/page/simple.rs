@@ -4,6 +4,7 @@ use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 
 use super::dom::Dom;
+use crate::basis::Basis;
 use crate::state::Keys;
 use crate::view::{Scene, View};
 
@@ -11,8 +12,8 @@ use crate::view::{Scene, View};
 pub struct TableView {
     /// The view's name, with which the ids of its elements begin.
     pub name: &'static str,
-    /// Its markup.
-    pub html: fn(&Snapshot) -> String,
+    /// Its markup, in the page's unit.
+    pub html: fn(&Snapshot, Basis) -> String,
 }
 
 impl Keys for TableView {}
@@ -22,7 +23,7 @@ impl View for TableView {
         let TableView { name, html } = self;
         let window = scene.window(scene.shown);
         scene.dom.set_text(&format!("{name}-window"), &window)?;
-        let html = html(scene.shown);
+        let html = html(scene.shown, scene.shared.basis);
         scene.dom.set_hidden(name, html.is_empty())?;
         scene.dom.set_html(&format!("#{name}-table"), html)
     }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use metrics_common::Snapshot;
 use metrics_common::sections::{Amount, Conversation, FlowEnd};
 
-use crate::format::{self, count, escape_html, percent};
+use crate::basis::{Amount as CpuAmount, Basis};
+use crate::format::{count, escape_html, percent};
 use crate::table;
 
 /// Most rows; the rest is summed.
@@ -15,7 +16,7 @@ const MOST_ROWS: usize = 12;
 type Time = (Option<u64>, Option<u64>);
 
 /// The conversations with the most bytes, and what all others have together.
-pub fn of(snapshot: &Snapshot) -> String {
+pub fn of(snapshot: &Snapshot, basis: Basis) -> String {
     let Some(flows) = &snapshot.sections.flows else {
         return String::new();
     };
@@ -24,27 +25,29 @@ pub fn of(snapshot: &Snapshot) -> String {
     }
     let is_timed = flows.rx_softirq_ns.is_some();
     let is_sampled = flows.one_in > 1;
-    let mut columns = vec!["From", "To", "Service", "MB/s", "Packets/s"];
+    let [received, sent] =
+        ["RX softirq", "Sends"].map(|what| format!("{what}, {}", basis.heading_of_host()));
+    let mut columns = vec!["From", "To", "Service", "Mbit/s", "Packets/s"];
     if is_sampled {
         columns.push("± %");
     }
     if is_timed {
-        columns.push("RX softirq, % of a CPU");
+        columns.push(&received);
     }
     let shows_sends = flows.sampled.sends_ns.is_some();
     if shows_sends {
-        columns.push("Sends, % of a CPU");
+        columns.push(&sent);
     }
     let mut html = table::begin(&columns);
     let seconds = snapshot.interval_ns.max(1) as f64 / 1e9;
     let mut line = |texts: [String; 3], amount: Amount, margin: Option<f64>, times: [Time; 2]| {
         let [from, to, service] = texts;
-        let megabytes = amount.bytes as f64 / 1e6 / seconds;
+        let megabits = amount.bytes as f64 * 8.0 / 1e6 / seconds;
         let packets = count((amount.packets as f64 / seconds).round() as u64);
         let _ = write!(
             html,
             "<tr><th scope=\"row\">{from}</th><td>{to}</td><td>{service}</td>\
-             <td>{megabytes:.2}</td><td>{packets}</td>"
+             <td>{megabits:.1}</td><td>{packets}</td>"
         );
         let nothing = || "–".to_owned();
         let mut cell = |is_there: bool, text: String| {
@@ -53,7 +56,7 @@ pub fn of(snapshot: &Snapshot) -> String {
             }
         };
         cell(is_sampled, margin.map_or_else(nothing, percent));
-        let share = |ns| percent(format::ratio(ns, snapshot.interval_ns));
+        let share = |ns| basis.aligned(basis.value(CpuAmount::of_ns(snapshot, ns, None)));
         for (is_there, (ns, margin_ns)) in [is_timed, shows_sends].into_iter().zip(times) {
             let mut text = ns.map_or_else(nothing, share);
             if let Some(margin_ns) = margin_ns {
@@ -113,16 +116,16 @@ pub fn of(snapshot: &Snapshot) -> String {
         let packets = count(flows.prefix_packets);
         let _ = write!(
             html,
-            "<p class=\"basis\">{packets} packets are counted by prefix, because there were too many \
-             flows.</p>"
+            "<p class=\"basis\">Packets counted by prefix, because there were too many flows: \
+             {packets}.</p>"
         );
     }
     if flows.lost_packets > 0 {
         let lost = count(flows.lost_packets);
         let _ = write!(
             html,
-            "<p class=\"basis\">{lost} packets are in no conversation and in no prefix, because there \
-             were too many flows.</p>"
+            "<p class=\"basis\">Packets in no conversation and in no prefix, because there were too many \
+             flows: {lost}.</p>"
         );
     }
     html
@@ -199,9 +202,9 @@ mod tests {
         let mut snapshot = fixture::snapshot(1);
         snapshot.interval_ns = 500_000_000;
         snapshot.sections.flows = None;
-        assert_eq!(of(&snapshot), "");
+        assert_eq!(of(&snapshot, Basis::Host), "");
         snapshot.sections.flows = Some(Flows::default());
-        assert!(of(&snapshot).contains("No packet"));
+        assert!(of(&snapshot, Basis::Host).contains("No packet"));
         let mut flows = Flows {
             conversations: (1..=14).map(conversation).collect(),
             packets: 141,
@@ -212,14 +215,14 @@ mod tests {
             ..Flows::default()
         };
         snapshot.sections.flows = Some(flows.clone());
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         let row = "<th scope=\"row\">[2001:db8::1]:1</th><td>192.0.2.1:22</td><td>ssh</td>\
-                   <td>4.00</td><td>20</td><td>6.0</td></tr>";
+                   <td>32.0</td><td>20</td><td>3.00</td></tr>";
         assert!(html.contains(row), "{html}");
         assert!(!html.contains("]:13"), "{html}");
-        let others = "others</th><td></td><td></td><td>8.00</td><td>40</td><td>18.0</td>";
+        let others = "others</th><td></td><td></td><td>64.0</td><td>40</td><td>9.00</td>";
         assert!(html.contains(others), "{html}");
-        assert!(html.contains("1 packets are in no conversation"), "{html}");
+        assert!(html.contains("too many flows: 1."), "{html}");
         let subnet = |last, bits| Subnet {
             address: [203, 0, 113, last].into(),
             bits,
@@ -238,12 +241,12 @@ mod tests {
         });
         flows.prefix_packets = 11;
         snapshot.sections.flows = Some(flows.clone());
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         let row = "203.0.113.0/24</th><td>203.0.113.9</td><td>tcp, at least 250 flows</td>\
-                   <td>1.00</td><td>20</td><td>2.0</td>";
+                   <td>8.0</td><td>20</td><td>1.00</td>";
         assert!(html.contains(row), "{html}");
-        assert!(html.contains("<td>40</td><td>16.0</td>"), "{html}");
-        assert!(html.contains("11 packets are counted by prefix"), "{html}");
+        assert!(html.contains("<td>40</td><td>8.00</td>"), "{html}");
+        assert!(html.contains("too many flows: 11."), "{html}");
         // Where samples show flows, sends have a column, and times their margin.
         let mut of_samples = flows.clone();
         of_samples.conversations[0].sampled = SampledTime {
@@ -260,17 +263,17 @@ mod tests {
             sends_ns: Some(40_000_000),
         };
         snapshot.sections.flows = Some(of_samples);
-        let html = of(&snapshot);
-        let row = "<td>6.0 <small>± 1.9</small></td><td>2.0</td></tr>";
+        let html = of(&snapshot, Basis::Host);
+        let row = "<td>3.00 <small>± 0.97</small></td><td>1.00</td></tr>";
         assert!(html.contains(row), "{html}");
-        assert!(html.contains("<td>16.0</td><td>6.0</td></tr>"), "{html}");
+        assert!(html.contains("<td>8.00</td><td>3.00</td></tr>"), "{html}");
         // A name that is known stands for the address.
         flows.names = vec![HostName {
             address: "2001:db8::1".parse().unwrap(),
             name: "six<b>.example".to_owned(),
         }];
         snapshot.sections.flows = Some(flows.clone());
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         let row = "<th scope=\"row\"><span title=\"[2001:db8::1]:1\">six&lt;b&gt;.example:1</span>\
                    </th><td>192.0.2.1:22</td>";
         assert!(html.contains(row), "{html}");
@@ -280,7 +283,7 @@ mod tests {
         flows.conversations[0].packets_variance = Some(90);
         (flows.rx_softirq_ns, flows.other_cpu_ns) = (None, None);
         snapshot.sections.flows = Some(flows);
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         assert!(html.contains("<td>20</td><td>297.0</td></tr>"), "{html}");
         assert!(!html.contains("RX softirq"), "{html}");
     }

@@ -3,10 +3,12 @@
 use metrics_common::Snapshot;
 use metrics_common::sections::INTRUDERS;
 
+use crate::basis::Basis;
 use crate::table;
 
-/// For each quiet CPU on which softirqs ran, those who caused most of them; empty if there is none.
-pub fn of(snapshot: &Snapshot) -> String {
+/// For each quiet CPU on which softirqs ran, those who caused most of them, in shares of that CPU; empty if
+/// there is none.
+pub fn of(snapshot: &Snapshot, _: Basis) -> String {
     let section = snapshot.sections.intruders.as_ref();
     section.map_or(String::new(), |section| {
         table::of(&INTRUDERS, section, snapshot.interval_ns, 0.0)
@@ -26,7 +28,7 @@ mod tests {
     fn causes_stand_with_their_cpu_and_a_hostile_name_is_no_markup() {
         let mut snapshot = fixture::snapshot(1);
         snapshot.sections.intruders = None;
-        assert_eq!(of(&snapshot), "");
+        assert_eq!(of(&snapshot, Basis::Host), "");
         let group = |number: usize| Owner {
             cgroup: format!("/<b>{number}"),
             ..Owner::single(OwnerKind::Cgroup)
@@ -54,7 +56,7 @@ mod tests {
                 ns: 1,
             }],
         });
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         assert!(!html.contains("<b>"), "{html}");
         assert!(html.contains("<td>/&lt;b&gt;0</td>"), "{html}");
         assert!(

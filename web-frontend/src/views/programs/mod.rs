@@ -3,14 +3,15 @@
 use metrics_common::Snapshot;
 use metrics_common::sections::PROGRAMS;
 
+use crate::basis::Basis;
 use crate::table;
 
 /// The programs with the most time, and for each what a packet costs, whose packets they were, and
 /// where it is attached; empty if no packet met any.
-pub fn of(snapshot: &Snapshot) -> String {
+pub fn of(snapshot: &Snapshot, basis: Basis) -> String {
     let section = snapshot.sections.programs.as_ref();
     section.map_or(String::new(), |section| {
-        table::of(&PROGRAMS, section, snapshot.interval_ns, 0.0)
+        table::of_host(&PROGRAMS, section, snapshot, basis)
     })
 }
 
@@ -25,9 +26,9 @@ mod tests {
     fn programs_stand_with_time_and_places_and_a_hostile_name_is_no_markup() {
         let mut snapshot = fixture::snapshot(1);
         snapshot.sections.programs = None;
-        assert_eq!(of(&snapshot), "");
+        assert_eq!(of(&snapshot, Basis::Host), "");
         snapshot.sections.programs = Some(Programs::default());
-        assert_eq!(of(&snapshot), "", "no packet met one");
+        assert_eq!(of(&snapshot, Basis::Host), "", "no packet met one");
         let program = |id: u32, ns: u64| Program {
             about: About {
                 id,
@@ -55,7 +56,7 @@ mod tests {
             other_cpu_ns: vec![0, 5],
             other_samples: 1,
         });
-        let html = of(&snapshot);
+        let html = of(&snapshot, Basis::Host);
         assert!(html.contains("&lt;b&gt; (1), netto&#39;s"), "{html}");
         assert!(!html.contains("<b>") && !html.contains("(13)"), "{html}");
         assert!(
@@ -63,5 +64,16 @@ mod tests {
             "{html}"
         );
         assert!(html.contains(">others<"), "{html}");
+        // A millisecond in half a second of two CPUs.
+        for (basis, heading, value) in [
+            (Basis::Host, "% of host", "0.10"),
+            (Basis::Cpus, "CPUs", "0.002"),
+        ] {
+            let html = of(&snapshot, basis);
+            let heading = format!("<th scope=\"col\">{heading}</th>");
+            assert!(html.contains(&heading), "{heading} in {html}");
+            let cells = format!("<td>xdp</td><td>{value}</td>");
+            assert!(html.contains(&cells), "{cells} in {html}");
+        }
     }
 }

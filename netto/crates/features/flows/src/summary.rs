@@ -66,7 +66,15 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
     let _ = writeln!(
         text,
         "\n{:<ENDS$} {:<ENDS$} {:<10} {:>9} {:>9} {:>8} {:>6} {:>9} {:>6}",
-        "conversation of", "and", "service", "MB/s", "packets/s", "rx CPUs", "±", "send CPUs", "±"
+        "conversation of",
+        "and",
+        "service",
+        "Mbit/s",
+        "packets/s",
+        "rx CPUs",
+        "±",
+        "send CPUs",
+        "±"
     );
     for conversation in flows.conversations.iter().take(LINES) {
         let [one, other] = conversation
@@ -79,9 +87,9 @@ fn table(flows: &Flows, measured_ns: u64) -> String {
         ];
         let _ = writeln!(
             text,
-            "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.2} {:>9} {:>8} {:>6} {:>9} {:>6}",
+            "{one:<ENDS$} {other:<ENDS$} {:<10} {:>9.1} {:>9} {:>8} {:>6} {:>9} {:>6}",
             service(conversation),
-            amount.bytes as f64 / 1e6 / seconds,
+            amount.bytes as f64 * 8.0 / 1e6 / seconds,
             count((amount.packets as f64 / seconds).round() as u64),
             time(conversation.cpu_ns),
             time(margins[0]),
@@ -160,7 +168,7 @@ mod tests {
             "192.0.2.1:14",
             "192.0.2.2:443",
             "https",
-            "2.00",
+            "16.0",
             "1\u{202f}000",
             "0.700",
             "–",
