@@ -12,6 +12,7 @@
 
 use std::sync::LazyLock;
 
+use crate::sort::sort_by_key;
 use crate::words::KindName;
 
 /// How the CPU time of a component is measured.
@@ -423,7 +424,7 @@ pub const NETWORK: &str = "network";
 
 /// Every component, parents before children, in display order. In WebAssembly `help` and `color` are
 /// empty: the page has those of the daemon's description ([`crate::Info`]), and need not download
-/// another.
+/// another. So are rules, but for those that divide an event, by which it reads a flame graph.
 pub const COMPONENTS: &[Component] = &of_program();
 
 const ROWS: usize = TABLE.len();
@@ -436,6 +437,12 @@ const fn of_program() -> [Component; ROWS] {
         if cfg!(target_arch = "wasm32") {
             all[row].help = "";
             all[row].color = "";
+            all[row].kind = match all[row].kind {
+                Kind::Timed(source, _) => Kind::Timed(source, &[]),
+                Kind::Estimated(_) => Kind::Estimated(&[]),
+                Kind::Carved(source, _) => Kind::Carved(source, &[]),
+                kind @ (Kind::Sum | Kind::Sampled(_) | Kind::Remainder) => kind,
+            };
         }
         row += 1;
     }
@@ -835,7 +842,7 @@ const HRTIMER: &[Rule] = &[at("hrtimer_run_softirq"), HRTIMER_BARE];
 pub fn index_of(slug: &str) -> Option<usize> {
     static BY_SLUG: LazyLock<Vec<usize>> = LazyLock::new(|| {
         let mut rows: Vec<usize> = (0..COMPONENTS.len()).collect();
-        rows.sort_unstable_by_key(|row| COMPONENTS[*row].slug);
+        sort_by_key(&mut rows, |row| COMPONENTS[*row].slug);
         rows
     });
     let place = BY_SLUG.binary_search_by_key(&slug, |row| COMPONENTS[*row].slug);

@@ -130,7 +130,7 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
 }
 
 /// [`of_component`] of any sum of intervals.
-pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, u64)> {
+pub fn of_sums(info: &Info, sums: &dyn Sums, component: usize) -> Option<(u64, u64)> {
     let described = info.components.get(component)?;
     let own_ns = sums.total_ns(component)?;
     let of_row = |row: usize| -> Option<Figure> {
@@ -199,7 +199,7 @@ pub(crate) fn rounded((low, high): (f64, f64), value: f64) -> (u64, u64) {
 }
 
 /// The interval of work that is found by samples alone, or of a part of the work in this row.
-fn sampled(info: &Info, sums: &impl Sums, row: usize, figure: Figure) -> Option<(f64, f64)> {
+fn sampled(info: &Info, sums: &dyn Sums, row: usize, figure: Figure) -> Option<(f64, f64)> {
     let capacity_ns = sums.capacity_ns() as f64;
     let of_tasks = match kind_of(info, row) {
         kind if is_of_softirq(kind) => None,
@@ -231,7 +231,7 @@ pub fn systematic(info: &Info, correction: Option<Correction>, component: usize)
 }
 
 /// The errors of a row whose time was found by the number of softirqs.
-fn received(info: &Info, sums: &impl Sums, row: usize) -> Option<Figure> {
+fn received(info: &Info, sums: &dyn Sums, row: usize) -> Option<Figure> {
     let is_received = matches!(kind_of(info, row), Some(Kind::Timed(Source::NET_RX, _)));
     sums.received().filter(|_| is_received)
 }

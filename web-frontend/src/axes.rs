@@ -25,7 +25,7 @@ const MARK: Rgb = Rgb(0xd9, 0x48, 0x2b);
 /// The next of 1, 2, 3, 5, 10, 20… (and their tenths), with some air above the value.
 pub fn round_up(value: f64) -> f64 {
     let wanted = (value * 1.05).max(0.01);
-    let decade = 10_f64.powf(wanted.log10().floor());
+    let decade = 10_f64.powi(wanted.log10().floor() as i32);
     [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
         .map(|step| step * decade)
         .into_iter()
@@ -36,7 +36,7 @@ pub fn round_up(value: f64) -> f64 {
 /// Number of grid divisions of an axis that ends here, so that its labels are round, too.
 pub fn lines_below(top: f64, plot: PlotArea) -> u32 {
     let is_tall = plot.bottom - plot.top > 90;
-    let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
+    let first_digits = (top / 10_f64.powi(top.log10().floor() as i32) * 10.0).round() as u32;
     match (first_digits, is_tall) {
         (15 | 30 | 60, _) => 3,
         (20 | 40 | 80, true) => 4,

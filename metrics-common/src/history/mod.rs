@@ -77,8 +77,8 @@ impl History {
             point_ns,
             last_sequence: 0,
             times: Times::default(),
-            series: Series::new(|records| (records.series)(info)),
-            errors: Series::new(|records| (records.errors)(info)),
+            series: Series::new(&|records| (records.series)(info)),
+            errors: Series::new(&|records| (records.errors)(info)),
             tops,
             grids,
             under_way: Snapshot::default(),
@@ -118,9 +118,9 @@ impl History {
         let interval_ns = whole.interval_ns.max(1);
         let recorded = |name: &str| whole.sections.recorded(name);
         let value = |name: &str, index| recorded(name)?.value(index, interval_ns);
-        self.series.push(value);
+        self.series.push(&value);
         let error = |name: &str, index| recorded(name)?.error(index, interval_ns);
-        self.errors.push(error);
+        self.errors.push(&error);
         for top in &mut self.tops {
             top.push(&whole.sections);
         }
@@ -196,6 +196,17 @@ impl History {
     /// Begin and end of a point, milliseconds since the Unix epoch.
     pub fn point_ms(&self, point: usize) -> (f64, f64) {
         self.times.ms(point)
+    }
+
+    /// The part of this time that it covers: begin and end, milliseconds since the Unix epoch.
+    pub fn known_ms(&self, from_ms: f64, to_ms: f64) -> (f64, f64) {
+        match self.points().checked_sub(1) {
+            None => (to_ms, from_ms),
+            Some(last) => (
+                self.point_ms(0).0.max(from_ms),
+                self.point_ms(last).1.min(to_ms),
+            ),
+        }
     }
 
     /// The first point that ends after this time.

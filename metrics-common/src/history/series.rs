@@ -33,7 +33,7 @@ pub(super) struct Row {
 
 impl Series {
     /// The series that each section has on this host by `layout`, without points.
-    pub(super) fn new(layout: impl Fn(&Records) -> Vec<Quantity>) -> Self {
+    pub(super) fn new(layout: &dyn Fn(&Records) -> Vec<Quantity>) -> Self {
         let (mut sections, mut rows) = (Vec::new(), Vec::new());
         for records in Sections::RECORDS {
             let begin = rows.len();
@@ -52,7 +52,7 @@ impl Series {
     }
 
     /// Adds a point: the value of each series, by its section and its index there.
-    pub(super) fn push(&mut self, value: impl Fn(&str, usize) -> Option<f64>) {
+    pub(super) fn push(&mut self, value: &dyn Fn(&str, usize) -> Option<f64>) {
         for (name, rows) in &self.sections {
             for (index, row) in self.rows[rows.clone()].iter_mut().enumerate() {
                 let steps = |value: f64| (value * row.unit.steps()).round() as u32;

@@ -37,7 +37,7 @@ impl History {
 impl Stretch<'_> {
     /// The sum over its points of what `value` says of a point and its part of the stretch, nanoseconds;
     /// `None` if it says nothing of any.
-    fn sum(&self, value: impl Fn(usize, f64) -> Option<f64>) -> Option<f64> {
+    fn sum(&self, value: &dyn Fn(usize, f64) -> Option<f64>) -> Option<f64> {
         let values = self.points.iter();
         let values = values.filter_map(|(point, ms)| value(*point, ms * NS_PER_MS));
         values.reduce(|sum, more| sum + more)
@@ -45,12 +45,12 @@ impl Stretch<'_> {
 
     /// The same of a row of errors: its values × time.
     fn sum_of(&self, row: usize) -> Option<f64> {
-        self.sum(|point, ns| Some(self.history.error(row, point)? * ns))
+        self.sum(&|point, ns| Some(self.history.error(row, point)? * ns))
     }
 
     /// The sum of a row's variances, square nanoseconds.
     fn variance(&self, row: usize) -> Option<f64> {
-        self.sum(|point, ns| {
+        self.sum(&|point, ns| {
             let (begin, end) = self.history.point_ms(point);
             let deviation = self.history.error(row, point)?;
             Some(deviation.powi(2) * ns * (end - begin) * NS_PER_MS)
@@ -61,7 +61,7 @@ impl Stretch<'_> {
 impl Sums for Stretch<'_> {
     fn total_ns(&self, component: usize) -> Option<u64> {
         let cpus = |point| self.history.component_cpus(component, point);
-        Some(self.sum(|point, ns| Some(cpus(point)? * ns))? as u64)
+        Some(self.sum(&|point, ns| Some(cpus(point)? * ns))? as u64)
     }
 
     fn sample_ns_ms(&self, component: usize) -> Option<u64> {

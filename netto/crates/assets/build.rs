@@ -69,19 +69,19 @@ fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
     Ok(whole.into_bytes())
 }
 
-/// A style without comments, indentation and empty lines, which browsers would download for nothing.
-fn without_comments(style: &[u8]) -> Result<Vec<u8>> {
-    let mut rest = std::str::from_utf8(style).context("style.css is not UTF-8")?;
+/// A style or a script without comments, indentation and empty lines, which browsers would download for
+/// nothing.
+fn without_comments(text: &[u8]) -> Result<Vec<u8>> {
+    let mut rest = std::str::from_utf8(text).context("it is not UTF-8")?;
     let mut plain = String::with_capacity(rest.len());
     while let Some((before, after)) = rest.split_once("/*") {
         plain.push_str(before);
-        let (_, after) = after
-            .split_once("*/")
-            .context("style.css has a comment that does not end")?;
+        let (_, after) = after.split_once("*/").context("a comment does not end")?;
         rest = after;
     }
     plain.push_str(rest);
-    let lines = plain.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = plain.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
     Ok(lines
         .flat_map(|line| [line, "\n"])
         .collect::<String>()
@@ -110,7 +110,7 @@ fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
                     })?;
                     let bytes = match name {
                         "index.html" => with_views(&bytes, workspace_root)?,
-                        "style.css" => without_comments(&bytes)?,
+                        "style.css" | "netto_dashboard.js" => without_comments(&bytes)?,
                         _ => bytes,
                     };
                     Ok((name, bytes))

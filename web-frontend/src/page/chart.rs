@@ -9,9 +9,10 @@ use super::marks::show_cursor;
 use super::save::File;
 use crate::action::{Action, Format, parts_button};
 use crate::axes::PlotArea;
+use crate::basis::Basis;
 use crate::chart::draw::{self, Chart, Layer};
 use crate::chart::{csv, legend, model};
-use crate::timeline;
+use crate::timeline::{self, Frame, Times};
 use crate::view::{Pointer, Reply, Scene};
 use metrics_common::component::NETWORK;
 
@@ -20,6 +21,21 @@ const HEIGHT_PX: (u32, u32) = (150, 230);
 
 /// The parts of a legend that determine its markup.
 type Layout = Vec<(Option<String>, String)>;
+
+/// What a chart is of: the component, the steps and how far they are known, the unit, marks, and the layer
+/// at the pointer.
+#[derive(PartialEq)]
+struct Subject {
+    whole: String,
+    frame: Frame,
+    basis: Basis,
+    cpus: usize,
+    known_ms: (f64, f64),
+    times: Times,
+    pointed: Option<String>,
+    size: (u32, u32),
+    dark: bool,
+}
 
 /// One chart over time.
 pub struct TimeChart {
@@ -32,6 +48,8 @@ pub struct TimeChart {
     values: Vec<LiveText>,
     /// Slug of the layer at the pointer, whose interval is drawn.
     pointed: Option<String>,
+    /// What the drawn chart is of: while it is the same, nothing in it has changed.
+    subject: Option<Subject>,
     /// Number of the button that opens the parts without a line of their own, and whether it has.
     others: (usize, bool),
 }
@@ -46,6 +64,7 @@ impl TimeChart {
             layout: None,
             values: Vec::new(),
             pointed: None,
+            subject: None,
         }
     }
 
@@ -64,15 +83,32 @@ impl TimeChart {
         let width = width.clamp(160, 4000);
         let size = (width, (width / 4).clamp(HEIGHT_PX.0, HEIGHT_PX.1));
         let dark = dom.is_dark();
+        let history = scene.history;
+        let frame = scene.frame(width, history.resolution_ms());
+        let subject = Subject {
+            whole: whole.to_owned(),
+            frame,
+            known_ms: history.known_ms(frame.from_ms, frame.to_ms()),
+            basis: scene.shared.basis,
+            cpus: scene.cpus(),
+            times: scene.times(),
+            pointed: self.pointed.clone(),
+            size,
+            dark,
+        };
+        if self.subject.as_ref() == Some(&subject) {
+            return self.draw_cursor(scene, whole);
+        }
         let chart = model::parts_chart(
             scene.info,
-            scene.history,
+            history,
             whole,
-            scene.frame(width, scene.history.resolution_ms()),
-            (scene.shared.basis, scene.cpus()),
-            scene.times(),
+            frame,
+            (subject.basis, subject.cpus),
+            subject.times.clone(),
             self.pointed.as_deref(),
         );
+        self.subject = Some(subject);
         let fresh = match &self.drawn {
             Some((old, old_size, old_dark)) => {
                 *old != chart || *old_size != size || *old_dark != dark

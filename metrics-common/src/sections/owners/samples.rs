@@ -3,6 +3,7 @@
 //! CPUs are sampled at different rates, owners are not in the same proportion on all of them, and samples
 //! of one window show the same packets: each figure has its own.
 
+use crate::sort::sort_by;
 use netto_estimate::Figure;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +69,7 @@ impl From<Vec<Wire>> for Samples {
 impl Samples {
     /// Of these figures; more than one of the same are added.
     pub fn of(mut figures: Vec<(SampledFigure, u64)>) -> Samples {
-        figures.sort_unstable();
+        sort_by(&mut figures, Ord::cmp);
         figures.dedup_by(|(more, ns_ms), (figure, sum)| {
             let is_same = more == figure;
             if is_same {

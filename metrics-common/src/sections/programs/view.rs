@@ -3,7 +3,6 @@
 use super::{Cause, Program, Programs};
 use crate::snapshot::ratio;
 use crate::text::percent_tenths;
-use crate::view::OF_HOST;
 use crate::view::{Cell, View};
 
 /// Programs that have a line, and owners of each; the rest is summed.
@@ -16,7 +15,7 @@ pub const PROGRAMS: View<Programs> = table! {
     View of (programs, is_page): for (name, ns, margin, program) in lines(programs, is_page) =>
     text     "", "BPF program" -34, "Program"       = name;
     text     "", "type" -16,        "Type"          = program.map_or("", |program| &program.about.kind);
-    cpu_time "", "CPUs" 8,          OF_HOST         = ns;
+    cpu_time "", "CPUs" 8,          "CPU time"      = ns;
     ratio    "", "±" 8,             "± %"           = margin;
     number   "", "ns a packet" 12,  "ns a packet"   = program.map_or(BLANK, |program| known(program.ns_per_packet()));
     text     "", "" 0,              "Whose packets" = program.map_or(String::new(), owners_of);

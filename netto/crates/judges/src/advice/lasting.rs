@@ -92,7 +92,8 @@ impl Said {
 #[derive(Debug, Clone, Default)]
 pub struct LastingAdvice {
     lasting: Lasting,
-    words: [Option<Advice>; RULES.len()],
+    /// By rule, once one was judged.
+    words: Vec<Option<Advice>>,
 }
 
 impl LastingAdvice {
@@ -100,7 +101,7 @@ impl LastingAdvice {
     pub fn at_once() -> LastingAdvice {
         LastingAdvice {
             lasting: Lasting::after(0),
-            words: Default::default(),
+            words: Vec::new(),
         }
     }
 
@@ -128,6 +129,7 @@ impl LastingAdvice {
     pub fn judge_in(&mut self, sum: &Snapshot, in_unit: InUnit) -> Vec<Unjudged> {
         let judged = self.lasting.adviser.judge_in(sum, in_unit);
         self.lasting.go_on(sum.time_unix_ns);
+        self.words.resize_with(RULES.len(), || None);
         for advice in judged.advice {
             let place = RULES.iter().position(|rule| rule.slug == advice.rule);
             if let Some(words) = place.and_then(|place| self.words.get_mut(place)) {
