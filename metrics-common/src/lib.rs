@@ -34,6 +34,7 @@ pub mod component;
 pub mod histogram;
 pub mod latency;
 pub mod named;
+pub mod sort;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
@@ -62,7 +63,6 @@ messages! {
     pub mod rounding;
     pub mod sections;
     pub mod snapshot;
-    pub mod sort;
     pub mod steps;
     pub mod text;
     pub mod tree;
