@@ -9,11 +9,11 @@ use metrics_common::latency::{Histogram, Point, bounds, bucket_of};
 
 use crate::child::Owned;
 use crate::groups::{Group, hierarchy};
+use crate::kernels::Statistics;
 use crate::lab::{Namespace, Network};
 use crate::lab_itself::needs_kernel;
 use crate::latency::{PORT, TURNS, address, answerer, ask, netns};
 use crate::latency_talk::{Measured, MeasuredLatencies};
-use crate::kernels::Statistics;
 use crate::{bpf, burn, cpus, guest, programs, traffic, trial};
 
 /// How long something is left to go on.

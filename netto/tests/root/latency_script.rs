@@ -173,8 +173,8 @@ fn beside_bpftrace() -> Result<()> {
 /// From the first raise to the begin, by CPU.
 const SOFTIRQS: &str = "\
     BEGIN { printf(\"ready\\n\"); }\n\
-    rawtracepoint:softirq_raise /arg0 == 3 && @raised[cpu] == 0/ { @raised[cpu] = nsecs; }\n\
-    rawtracepoint:softirq_entry /arg0 == 3 && @raised[cpu] != 0/ \
+    tracepoint:irq:softirq_raise /args->vec == 3 && @raised[cpu] == 0/ { @raised[cpu] = nsecs; }\n\
+    tracepoint:irq:softirq_entry /args->vec == 3 && @raised[cpu] != 0/ \
     { @rx = hist(nsecs - @raised[cpu]); @raised[cpu] = 0; }\n";
 
 /// A flood, whose softirqs are raised and begin some ten thousand times a second.
@@ -219,7 +219,9 @@ fn softirqs() -> Result<()> {
                 below += count;
                 below >= share * all
             });
-            found.map_or(0, |(lower_ns, _)| lower_ns.checked_ilog2().unwrap_or(0).max(6))
+            found.map_or(0, |(lower_ns, _)| {
+                lower_ns.checked_ilog2().unwrap_or(0).max(6)
+            })
         };
         let (by_script, by_netto) = (power(&script), power(&netto));
         println!("{share}: 2^{by_script} ns by the script, 2^{by_netto} by netto");
