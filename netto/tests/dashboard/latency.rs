@@ -33,7 +33,7 @@ fn latency() -> Result<()> {
         .context("no points")?;
     let lines = page["lines"].as_array().context("no lines")?;
     ensure!(
-        lines.len() == points.len() && lines.len() == 10,
+        lines.len() == points.len() && lines.len() == 12,
         "{lines:?}"
     );
     for point in points {

@@ -146,7 +146,7 @@ fn a_report_is_one_screen_and_names_what_matters() {
     let (_folder, path, _) = log(16, 240);
     let table = stdout_of(&["report", text(&path)]);
     // A made-up host has something to say of every feature.
-    assert!(table.lines().count() <= 66, "{table}");
+    assert!(table.lines().count() <= 69, "{table}");
     // A reason is as long as it must be.
     let (screen, _) = table.split_once("Not measured").expect("it is there");
     assert!(screen.lines().count() <= 40, "{table}");
@@ -166,6 +166,9 @@ fn a_report_is_one_screen_and_names_what_matters() {
         "Lost samples",
         "Gaps              none",
         "Not measured",
+        "Per packet",
+        "Per message",
+        "Per gigabit",
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }

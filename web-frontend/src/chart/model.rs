@@ -270,7 +270,9 @@ mod tests {
             let mut snapshot = fixture::snapshot(number);
             snapshot.time_unix_ns = number * 500 * fixture::MS;
             let sample_ns_ms = fixture::cost(&mut snapshot).sample_ns_ms.as_mut().unwrap();
-            sample_ns_ms.iter_mut().for_each(|value| *value = *value * hundredths / 100);
+            sample_ns_ms
+                .iter_mut()
+                .for_each(|value| *value = *value * hundredths / 100);
             history.push(&snapshot);
         }
         (info, history)

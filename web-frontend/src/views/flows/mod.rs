@@ -264,7 +264,7 @@ mod tests {
         };
         snapshot.sections.flows = Some(of_samples);
         let html = of(&snapshot, Basis::Host);
-        let row = "<td>3.00 <small>± 0.97</small></td><td>1.00</td></tr>";
+        let row = "<td>3.00 <small>± 0.94</small></td><td>1.00</td></tr>";
         assert!(html.contains(row), "{html}");
         assert!(html.contains("<td>8.00</td><td>3.00</td></tr>"), "{html}");
         // A name that is known stands for the address.

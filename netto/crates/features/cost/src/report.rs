@@ -66,7 +66,7 @@ impl Summarizer for Sum {
     }
 }
 
-/// A line for each kind of work, with an empty one before.
+/// A line for each kind of work, below those of the summary.
 fn text(efficiency: &Efficiency) -> String {
     // No sample met what would be 0.
     let ns = |value: Option<f64>, what: &str| {
@@ -99,9 +99,9 @@ fn text(efficiency: &Efficiency) -> String {
     ];
     let lines = lines.into_iter().filter_map(|(name, figures)| {
         let figures: Vec<String> = figures.into_iter().flatten().collect();
-        (!figures.is_empty()).then(|| format!("\n{name:18}{}", figures.join(" · ")))
+        (!figures.is_empty()).then(|| format!("{name:18}{}\n", figures.join(" · ")))
     });
-    lines.collect::<String>() + "\n"
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -152,7 +152,6 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "",
                 "Per packet        1\u{202f}500 ns of the RX softirq",
                 "Per message       2\u{202f}500 ns to send"
             ]

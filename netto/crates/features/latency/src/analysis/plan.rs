@@ -196,10 +196,9 @@ fn helpers(point: Point, means: Means) -> Vec<Program> {
         Point::TcpStart | Point::TcpSocketEnqueued | Point::TcpSocketRead
     );
     let delivery = match (point, means) {
-        (
-            Point::DriverToIp | Point::Qdisc | Point::RxSoftirqWait | Point::TxSoftirqWait,
-            _,
-        ) => return Vec::new(),
+        (Point::DriverToIp | Point::Qdisc | Point::RxSoftirqWait | Point::TxSoftirqWait, _) => {
+            return Vec::new();
+        }
         (Point::TcpReadWait | Point::UdpReadWait, Means::Sockets) => return vec![START_NEAR],
         (Point::TcpReadWait | Point::UdpReadWait, _) => return Vec::new(),
         (Point::IpStart, _) => Vec::new(),
