@@ -148,10 +148,13 @@ fn latency(traffic: &Traffic, seconds: f64) -> Latency {
             *first = packets.iter().sum::<u64>() / 1_000_000;
         }
         let all = point_latency.histogram();
-        for (kind, names) in [
+        let groupings = [
             (GroupKind::Interface, INTERFACES),
             (GroupKind::Owner, OWNERS),
-        ] {
+        ];
+        // A softirq is of no packet, and so of no group.
+        let has_groups = !matches!(point, Point::RxSoftirqWait | Point::TxSoftirqWait);
+        for (kind, names) in groupings.into_iter().filter(|_| has_groups) {
             latency.groups.extend(groups(kind, names, point, &all));
         }
         latency.points.push(point_latency);
