@@ -4,7 +4,7 @@
 //! `cargo xtask vm --kernel 6.12 --icount --tool bpftrace -- bpftrace::`
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -101,6 +101,22 @@ fn of_netto(found: &MeasuredLatencies, point: Point) -> Result<BTreeMap<u64, u64
     Ok(powers)
 }
 
+/// Runs a script; returns once it is at all of its hooks.
+fn traced(script: &str) -> Result<Owned> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(script.as_bytes())?;
+    let mut command = child::mortal("bpftrace");
+    command.args(["-f", "json"]).arg(file.path());
+    let tracer = Owned::start(&mut command)?;
+    child::within(COMPILES, || {
+        let (stdout, complained) = (tracer.stdout(), tracer.stderr());
+        ensure!(stdout.contains("ready"), "{stdout}{complained}");
+        Ok(())
+    })?;
+    std::thread::sleep(ATTACHES);
+    Ok(tracer)
+}
+
 /// Readers that may not run for most of the time: latencies of all lengths, most of them far longer
 /// than what one program at a function takes before the other, which is tenths of a millisecond
 /// where all is emulated. At points that packets reach sooner it would be in the figures.
@@ -117,19 +133,8 @@ fn beside_bpftrace() -> Result<()> {
         "tcp-socket-read,udp-socket-read",
     ];
     let measured = Measured::start(&options)?;
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("script.bt");
     let offset_ns = now_ns(ClockId::CLOCK_REALTIME)? - now_ns(ClockId::CLOCK_BOOTTIME)?;
-    fs::write(&file, script(offset_ns))?;
-    let mut command = child::mortal("bpftrace");
-    command.args(["-f", "json"]).arg(&file);
-    let mut tracer = Owned::start(&mut command)?;
-    child::within(COMPILES, || {
-        let (stdout, complained) = (tracer.stdout(), tracer.stderr());
-        ensure!(stdout.contains("ready"), "{stdout}{complained}");
-        Ok(())
-    })?;
-    std::thread::sleep(ATTACHES);
+    let mut tracer = traced(&script(offset_ns))?;
     let readers = [
         reader_in(&group, &network.right, &["udp-spin-sink", &to])?,
         reader_in(&group, &network.right, &["tcp-reads", &to])?,
@@ -180,18 +185,7 @@ const SOFTIRQS: &str = "\
 /// A flood, whose softirqs are raised and begin some ten thousand times a second.
 fn softirqs() -> Result<()> {
     let network = Network::direct()?;
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("script.bt");
-    fs::write(&file, SOFTIRQS)?;
-    let mut command = child::mortal("bpftrace");
-    command.args(["-f", "json"]).arg(&file);
-    let mut tracer = Owned::start(&mut command)?;
-    child::within(COMPILES, || {
-        let (stdout, complained) = (tracer.stdout(), tracer.stderr());
-        ensure!(stdout.contains("ready"), "{stdout}{complained}");
-        Ok(())
-    })?;
-    std::thread::sleep(ATTACHES);
+    let mut tracer = traced(SOFTIRQS)?;
     let measured = Measured::start(&["--latency-points", "rx-softirq-wait"])?;
     let load = traffic::udp(&network.left, &network.right, network.right_v4)?;
     std::thread::sleep(MEASURED);

@@ -125,12 +125,10 @@ impl Chart {
     ) -> Self {
         let edge = |(step, bounds): (usize, &Option<(f64, f64)>)| {
             let (low, high) = (*bounds)?;
-            let lower = self
-                .layers
-                .iter()
-                .take_while(|below| Some(below.key.as_str()) != layer);
-            let lower = lower.filter(|_| layer.is_some());
-            let below: f64 = lower.filter_map(|below| below.value_at(step)).sum();
+            let below = layer.map_or(0.0, |key| {
+                let lower = self.layers.iter().take_while(|lower| lower.key != key);
+                lower.filter_map(|lower| lower.value_at(step)).sum()
+            });
             let value = |cpus| self.basis.value(self.amount(cpus, step));
             Some((below + value(low), below + value(high)))
         };

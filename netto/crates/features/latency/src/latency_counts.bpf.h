@@ -111,6 +111,12 @@ static __always_inline bool netto_is_chosen(__u64 stamp)
 	return netto_chosen_to == ~0ULL || stamp * 0x9e3779b97f4a7c15ULL <= netto_chosen_to;
 }
 
+/* Where no stamp can choose, the lot does. */
+static __always_inline bool netto_is_drawn(void)
+{
+	return netto_chosen_to == ~0ULL || (__u64)bpf_get_prandom_u32() << 32 <= netto_chosen_to;
+}
+
 /*
  * Whether a program has nothing to do with a packet. What it does with others is a function of its
  * own, so that those that are passed over do not pay for its registers.

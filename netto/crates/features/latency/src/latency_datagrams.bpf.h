@@ -110,8 +110,7 @@ static __always_inline int netto_lose_datagram(struct sock *sk, __u32 point, __u
 	struct netto_packet packet = { .sk = sk };
 	struct netto_latency *own;
 
-	/* Where no stamp can choose, the lot does. */
-	if (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to)
+	if (!netto_is_drawn())
 		return 0;
 	own = netto_own_latency();
 	if (!own)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Latencies: how long the softirqs of networking wait from being raised until they begin
- * (`__raise_softirq_irqoff`, `handle_softirqs`). An interrupt that raises between the moment in which the
- * kernel takes all that is pending and the softirq's begin is taken for part of that wait, and its
- * own is not counted.
+ * (`__raise_softirq_irqoff`, `handle_softirqs`). The kernel takes all that is pending at once, then begins
+ * one softirq after the other: what is raised again in between has a wait of its own, which is not counted.
  */
 #ifndef NETTO_LATENCY_SOFTIRQS_H
 #define NETTO_LATENCY_SOFTIRQS_H
@@ -26,9 +25,7 @@ static __always_inline void netto_raised_one(__u64 vector)
 	struct netto_latency *own;
 	__u32 point, place;
 
-	/* No stamp can choose here: the lot does. */
-	if (!netto_wait_of(vector, &point, &place) ||
-	    (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to))
+	if (!netto_wait_of(vector, &point, &place))
 		return;
 	own = netto_own_latency();
 	if (own && !own->raised_ns[place])
@@ -50,6 +47,9 @@ static __always_inline void netto_entered_one(__u64 vector)
 	if (!raised)
 		return;
 	own->raised_ns[place] = 0;
+	/* Not before: of a softirq that is raised again, the first raise counts. */
+	if (!netto_is_drawn())
+		return;
 	__sync_fetch_and_add(&own->runs, 1);
 	netto_count(own, point, bpf_ktime_get_ns() - raised);
 }

@@ -65,8 +65,7 @@ static __always_inline void netto_leave_note(struct sk_buff *skb, __u32 point)
 {
 	__u64 hash, *place;
 
-	/* Where no stamp can choose, the lot does. */
-	if (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to)
+	if (!netto_is_drawn())
 		return;
 	hash = netto_hash_of(netto_number_of(skb) * 2 + (point == NETTO_QDISC));
 	place = netto_place_of(hash);
