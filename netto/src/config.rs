@@ -222,7 +222,7 @@ fn otlp(args: &OtlpArgs) -> Result<Option<Target>, String> {
         return Ok(None);
     };
     if !netto_metrics::otlp::IS_BUILT_IN {
-        let needs = "needs a netto that was built with the feature otlp";
+        let needs = "needs a netto that was built with OTLP; `cargo xtask build` makes one";
         return Err(format!("--otlp-endpoint {needs}"));
     }
     let headers = args.otlp_headers.iter().filter(|text| !text.is_empty());

@@ -6,33 +6,35 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
 
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use netto_questions::figures::plain;
 
 use crate::cli::LogLevel;
 
 /// Changes how much is logged, once logging is set up.
-static SET_LEVEL: OnceLock<Box<dyn Fn(EnvFilter) + Send + Sync>> = OnceLock::new();
+static SET_LEVEL: OnceLock<Box<dyn Fn(Targets) + Send + Sync>> = OnceLock::new();
 
 /// Sets up logging for the whole process; a second call changes nothing.
 pub fn init(level: LogLevel) {
-    let builder = tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)
         // If standard error is closed, errors cannot be reported.
         .log_internal_errors(false)
         .event_format(Lines {
             are_for_journal: is_journal(),
-        })
-        .with_env_filter(filter(level))
-        .with_filter_reloading();
-    let handle = builder.reload_handle();
+        });
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines);
     // The only error is that logging was set up before.
-    if builder.try_init().is_ok() {
+    if subscriber.try_init().is_ok() {
         // The only error is that the process is ending.
         let _ = SET_LEVEL.set(Box::new(move |filter| drop(handle.reload(filter))));
     }
@@ -45,10 +47,12 @@ pub fn set_level(level: LogLevel) {
     }
 }
 
-fn filter(level: LogLevel) -> EnvFilter {
-    let level = level.as_str();
-    // The HTTP library logs each malformed request; netto counts them instead.
-    EnvFilter::new(format!("warn,actix_http::h1::dispatcher=off,netto={level}"))
+fn filter(level: LogLevel) -> Targets {
+    Targets::new()
+        .with_default(LevelFilter::WARN)
+        // The HTTP library logs each malformed request; netto counts them instead.
+        .with_target("actix_http::h1::dispatcher", LevelFilter::OFF)
+        .with_target("netto", level.filter())
 }
 
 /// Whether standard error is a stream of systemd's journal, by its device and inode, since a child

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::wasm::{self, Page};
-use crate::{process, tree};
+use crate::{process, rustup, tree};
 
 /// The variable by which netto's build script finds the built dashboard.
 pub const DASHBOARD_VARIABLE: &str = "NETTO_DASHBOARD_DIR";
@@ -42,16 +42,22 @@ impl Profile {
     }
 }
 
-/// A cargo command that sees the dashboard for tests; every one that compiles tests must
-/// be made here, or cargo would build netto anew on each change of the variable.
+/// A cargo command that sees the dashboard for tests.
 pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
     cargo_with(root, Page::Tests)
 }
 
-/// The same for lints: the dashboard may still have to be built, and is not waited for.
-pub fn cargo_for_lints(root: &Path) -> Result<Command> {
-    let dashboard = wasm::stand_in(root, Page::Tests)?;
-    Ok(cargo_at(root, &dashboard))
+/// The same, whose compiler lints the crates of the workspace while it compiles them, and refuses what
+/// has a warning: lints by `cargo clippy` would read all crates once more. Every command that compiles
+/// unoptimised tests must be made here, or cargo would compile the workspace anew at each change of the
+/// compiler.
+pub fn cargo_for_tests(root: &Path) -> Result<Command> {
+    let mut command = cargo_with_dashboard(root)?;
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", rustup::clippy_driver()?)
+        // What `cargo clippy -- -D warnings` tells it.
+        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    Ok(command)
 }
 
 /// Builds the dashboard for tests.
@@ -75,11 +81,20 @@ fn cargo_at(root: &Path, dashboard: &Path) -> Command {
     command
 }
 
-/// Builds netto and names the binary.
+/// Builds netto and names the binary. One that is built quickly has no Parquet and no OTLP, which are a
+/// tenth of the time; netto says so where they are asked for.
 pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
     let [name, folder] = profile.name_and_folder();
-    let mut command = cargo_with_product(root)?;
-    command.args(["build", "--package", "netto", "--profile", name]);
+    let mut command = if profile == Profile::Quick {
+        let mut command = cargo_with(root, Page::Quick)?;
+        command.arg("build").arg("--no-default-features");
+        command
+    } else {
+        let mut command = cargo_with_product(root)?;
+        command.arg("build");
+        command
+    };
+    command.args(["--package", "netto", "--profile", name]);
     process::run(&mut command)?;
     Ok(tree::target_folder(root).join(folder).join("netto"))
 }

@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::process;
+
 /// Where the active toolchain lives.
 ///
 /// # Errors
@@ -23,6 +25,20 @@ pub fn sysroot() -> Result<PathBuf> {
         );
     }
     Ok(PathBuf::from(text.trim()))
+}
+
+/// The active toolchain's compiler with lints.
+///
+/// # Errors
+/// The toolchain has none.
+pub fn clippy_driver() -> Result<PathBuf> {
+    let beside = sysroot()?.join("bin/clippy-driver");
+    if process::is_executable(&beside) {
+        return Ok(beside);
+    }
+    process::find_program("clippy-driver").context(
+        "there is no clippy-driver, by which the tests are linted: `rustup component add clippy`",
+    )
 }
 
 /// Whether a compiled standard library for this target stands in this sysroot.

@@ -19,7 +19,7 @@ const VARIABLE: &str = "NETTO_SCREENSHOTS";
 pub fn capture(root: &Path) -> Result<()> {
     let folder = root.join("docs/screenshots");
     process::run(
-        build::cargo_with_dashboard(root)?
+        build::cargo_for_tests(root)?
             .args(["test", "--package", "netto", "--test", "dashboard"])
             .args(["--", "pictures::"])
             // Without a browser this must fail, and not be skipped.

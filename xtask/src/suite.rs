@@ -49,7 +49,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let is_default = !options.quick && !options.long && options.args.is_empty();
     let mut tally = Tally::default();
     let mut slowest = Slowest::default();
-    // Downloads, and the build of the dashboard, which mostly uses one CPU, go on beside checks.
+    // Downloads, and the build of the dashboard, go on beside checks.
     std::thread::scope(|scope| {
         let beside = [
             scope.spawn(|| build::dashboard_for_tests(root)),
@@ -61,12 +61,16 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         if is_default || options.quick {
             tally.check("format", tree::check_format(root));
             tally.check("tidy", check_tidy(root));
-            tally.check("clippy", check_clippy(root));
         }
         let panicked = |_| Err(anyhow::anyhow!("a thread of xtask panicked"));
         let mut all = beside.into_iter();
         all.try_for_each(|thread| thread.join().unwrap_or_else(panicked))
     })?;
+    if is_default || options.quick {
+        // All are built first, so that one that does not compile is found before minutes of others.
+        let built = process::run(test_command(root)?.args(["--all-targets", "--no-run"]));
+        tally.check("everything compiles without a warning", built);
+    }
     let mut command = test_command(root)?;
     if options.quick {
         command.args(["--lib", "--bins"]);
@@ -77,9 +81,6 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         // This one has a guest of its own.
         command.args(["--", "--ignored", "--skip", vm::BESIDE_BPFTRACE]);
     } else if is_default {
-        // All are built first, so that one that does not compile is found before minutes of others.
-        let built = process::run(test_command(root)?.args(["--tests", "--no-run"]));
-        tally.check("tests compile", built);
         command.args(chosen(|row| HOST.contains(&row.program)));
     } else {
         // Without the examples in the documentation, which none of the crates has: to find that
@@ -127,17 +128,6 @@ fn beside_guests(root: &Path, tally: &mut Tally, slowest: &mut Slowest) -> Resul
     Ok(())
 }
 
-fn check_clippy(root: &Path) -> Result<()> {
-    process::run(build::cargo_for_lints(root)?.args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))
-}
-
 fn check_tidy(root: &Path) -> Result<()> {
     let findings = tidy::check_tree(root)?;
     for finding in &findings {
@@ -156,7 +146,7 @@ fn chosen(is_meant: impl Fn(&Row) -> bool) -> impl Iterator<Item = &'static str>
 
 /// `cargo test` of all test programs, but for what is added.
 fn test_command(root: &Path) -> Result<Command> {
-    let mut command = build::cargo_with_dashboard(root)?;
+    let mut command = build::cargo_for_tests(root)?;
     command
         .args(["test", "--workspace", "--no-fail-fast"])
         .env("PATH", setup::path_with_tools(root)?);

@@ -378,7 +378,10 @@ pub fn root_tests(root: &Path) -> Result<PathBuf> {
 impl Programs {
     /// netto and the tests, where cargo put them.
     fn compile(root: &Path, system: &System) -> Result<(PathBuf, PathBuf)> {
-        let mut command = build::cargo_with_dashboard(root)?;
+        let mut command = match system {
+            System::ThisMachine => build::cargo_for_tests(root)?,
+            _ => build::cargo_with_dashboard(root)?,
+        };
         // The workspace, as all tests do: for netto alone cargo takes other features of
         // dependencies, and builds most of them and all of netto once more.
         command

@@ -1,6 +1,7 @@
 //! How much netto says about itself.
 
 use clap::ValueEnum;
+use tracing_subscriber::filter::LevelFilter;
 
 /// How much the daemon says about itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -19,14 +20,14 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Name as the user writes it.
-    pub fn as_str(self) -> &'static str {
+    /// What `tracing` lets through.
+    pub fn filter(self) -> LevelFilter {
         match self {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Trace => "trace",
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Trace => LevelFilter::TRACE,
         }
     }
 }

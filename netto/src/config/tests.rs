@@ -130,7 +130,7 @@ fn help_states_the_true_defaults() {
         ("max_clients", config.max_clients.to_string()),
         ("proc_root", config.proc_root.display().to_string()),
         ("sys_root", config.sys_root.display().to_string()),
-        ("log_level", config.log_level.as_str().to_owned()),
+        ("log_level", config.log_level.filter().to_string()),
     ] {
         let argument = command
             .get_arguments()

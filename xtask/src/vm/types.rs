@@ -67,7 +67,7 @@ pub fn write(root: &Path, folder: &Path, choice: &Choice) -> Result<()> {
 
 /// The program that reduces types to what objects ask for.
 fn reducer(root: &Path) -> Result<PathBuf> {
-    let mut cargo = build::cargo_with_dashboard(root)?;
+    let mut cargo = build::cargo_for_tests(root)?;
     // Of the workspace, as all tests are: see `Programs::compile`.
     cargo
         .args(["build", "--workspace", "--example", REDUCER])

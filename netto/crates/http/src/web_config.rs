@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 use anyhow::{Context, bail, ensure};
@@ -200,7 +200,7 @@ impl RawTls {
         let cert_file = folder.join(&self.cert_file);
         let key_file = folder.join(&self.key_file);
         let chain = certificates(&cert_file).context("cert_file")?;
-        let found = certificates::warnings(&chain, unix_seconds()).with_context(|| {
+        let found = certificates::warnings(&chain, since_epoch()).with_context(|| {
             format!(
                 "cert_file: {} holds an unusable certificate",
                 cert_file.display()
@@ -277,10 +277,10 @@ impl RawTls {
     }
 }
 
-fn unix_seconds() -> i64 {
+fn since_epoch() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs() as i64)
+        .unwrap_or_default()
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
@@ -351,7 +351,7 @@ mod tests {
             panic!("{:?}", config.warnings);
         };
         assert!(
-            warning.contains("cert.pem") && warning.contains("expired on Jan  1"),
+            warning.contains("cert.pem") && warning.contains("expired on 2021-01-01"),
             "{warning}"
         );
     }
@@ -415,7 +415,7 @@ mod tests {
             let took = begun.elapsed();
             let begin = text.get(..20);
             assert!(
-                took < std::time::Duration::from_secs(5),
+                took < Duration::from_secs(5),
                 "{begin:?}: {took:?}"
             );
             assert!(error.len() < 500, "{begin:?}: {error}");

@@ -360,7 +360,7 @@ fn parquet(output: Output, table: &Table) -> anyhow::Result<Box<dyn Writer>> {
 #[cfg(not(feature = "parquet"))]
 fn parquet(_: Output, _: &Table) -> anyhow::Result<Box<dyn Writer>> {
     anyhow::bail!(
-        "this netto was built without Parquet: build it with the cargo feature `parquet`, \
-         or take --format csv"
+        "this netto was built without Parquet: `cargo xtask build` makes one with it, or take \
+         --format csv"
     )
 }
