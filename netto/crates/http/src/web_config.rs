@@ -414,10 +414,7 @@ mod tests {
             let error = parse(&text, Path::new(".")).err().expect("no settings");
             let took = begun.elapsed();
             let begin = text.get(..20);
-            assert!(
-                took < Duration::from_secs(5),
-                "{begin:?}: {took:?}"
-            );
+            assert!(took < Duration::from_secs(5), "{begin:?}: {took:?}");
             assert!(error.len() < 500, "{begin:?}: {error}");
         }
     }
