@@ -56,7 +56,10 @@ pub fn cargo_for_tests(root: &Path) -> Result<Command> {
     command
         .env("RUSTC_WORKSPACE_WRAPPER", rustup::clippy_driver()?)
         // What `cargo clippy -- -D warnings` tells it.
-        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+        .env(
+            "CLIPPY_ARGS",
+            "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+        );
     Ok(command)
 }
 

@@ -317,9 +317,7 @@ fn output_names() -> [String; 2] {
 
 /// Whether everything in `dashboard` was made after `wasm`.
 fn is_fresh(wasm: &Path, dashboard: &Path) -> bool {
-    let modified = |path: &Path| -> Option<SystemTime> {
-        fs::metadata(path).ok()?.modified().ok()
-    };
+    let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
     let Some(input) = modified(wasm) else {
         return false;
     };

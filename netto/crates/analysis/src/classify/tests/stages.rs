@@ -116,6 +116,18 @@ fn the_innermost_stage_of_a_send_decides() {
                 Some("send_tls"),
             ),
             (
+                "finish_task_switch.isra.0 < __schedule < __cond_resched < __sys_sendmmsg < __x64_sys_sendmmsg",
+                Some("send_wait"),
+            ),
+            (
+                "__schedule < schedule_rtlock < rtlock_slowlock_locked < rt_spin_lock < sch_direct_xmit < __dev_queue_xmit",
+                Some("send_wait"),
+            ),
+            (
+                "rt_spin_lock < sch_direct_xmit < __dev_queue_xmit",
+                Some("send_qdisc"),
+            ),
+            (
                 "schedule < schedule_timeout < wait_woken < sk_stream_wait_memory < tcp_sendmsg_locked",
                 Some("send_wait"),
             ),
