@@ -88,15 +88,11 @@ fn cargo_at(root: &Path, dashboard: &Path) -> Command {
 /// tenth of the time; netto says so where they are asked for.
 pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
     let [name, folder] = profile.name_and_folder();
-    let mut command = if profile == Profile::Quick {
-        let mut command = cargo_with(root, Page::Quick)?;
-        command.arg("build").arg("--no-default-features");
-        command
-    } else {
-        let mut command = cargo_with_product(root)?;
-        command.arg("build");
-        command
-    };
+    let mut command = cargo_with_product(root)?;
+    command.arg("build");
+    if profile == Profile::Quick {
+        command.arg("--no-default-features");
+    }
     command.args(["--package", "netto", "--profile", name]);
     process::run(&mut command)?;
     Ok(tree::target_folder(root).join(folder).join("netto"))

@@ -117,10 +117,8 @@ pub fn debian_packages_needed() -> Option<&'static [&'static str]> {
 /// Whose dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
-    /// That of netto as delivered.
+    /// That of netto.
     Product,
-    /// The same, built in less time, and larger.
-    Quick,
     /// The same with the view of the example feature.
     Tests,
 }
@@ -130,7 +128,6 @@ impl Page {
     fn folder(self) -> &'static str {
         match self {
             Page::Product => "dashboard",
-            Page::Quick => "dashboard-quick",
             Page::Tests => "dashboard-tests",
         }
     }
@@ -138,16 +135,8 @@ impl Page {
     /// Features of the crate that it has.
     fn features(self) -> &'static [&'static str] {
         match self {
-            Page::Product | Page::Quick => &[],
+            Page::Product => &[],
             Page::Tests => &["--features", "example"],
-        }
-    }
-
-    /// How it is optimised, which is also its folder among the compiler's.
-    fn profile(self) -> &'static str {
-        match self {
-            Page::Product | Page::Tests => "wasm",
-            Page::Quick => "wasm-quick",
         }
     }
 }
@@ -207,8 +196,7 @@ fn compile(root: &Path, page: Page, toolchain: &Toolchain, target_dir: &Path) ->
         .current_dir(root)
         .args(["build", "--package", "web-frontend", "--lib"])
         .args(page.features())
-        .args(["--profile", page.profile()])
-        .args(["--target", TARGET, "--target-dir"])
+        .args(["--profile", "wasm", "--target", TARGET, "--target-dir"])
         .arg(target_dir)
         // Flags meant for the host's compiler and linker do not fit this target.
         .env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
@@ -228,8 +216,7 @@ fn compile(root: &Path, page: Page, toolchain: &Toolchain, target_dir: &Path) ->
             "compiling web-frontend for {TARGET} failed ({status}); the compiler's messages are above"
         );
     }
-    let folder = target_dir.join(TARGET).join(page.profile());
-    Ok(folder.join("web_frontend.wasm"))
+    Ok(target_dir.join(TARGET).join("wasm/web_frontend.wasm"))
 }
 
 /// Keeps the folder of downloaded crates out of the module, which then has the same bytes
