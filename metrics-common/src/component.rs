@@ -490,7 +490,7 @@ const TABLE: &[Component] = rows! {
         Kind::Sampled(&[at("sk_stream_wait_memory"), at("sock_wait_for_wmem"), at("wait_woken"),
         at("lock_sock_nested"), at("__lock_sock"), at("schedule"), at("schedule_timeout"),
         at("schedule_rtlock"), under("*", &["__cond_resched"])]);
-        "Going to sleep and waking up: for room in the send buffer, for a lock, or since another task's turn has come.";
+        "Going to sleep and waking up: for room in the send buffer, for a lock, or to let another task run.";
     "send_backlog" in "tx_syscall": "Socket backlog", "#385729";
         Kind::Sampled(&[at("__release_sock"), at("tcp_v4_do_rcv"), at("tcp_v6_do_rcv"),
         at("tcp_rcv_established"), at("tcp_rcv_state_process"), at("tcp_ack")]);
@@ -574,7 +574,7 @@ const TABLE: &[Component] = rows! {
         Kind::Sampled(&[at("__skb_wait_for_more_packets"), at("sk_wait_data"), at("wait_woken"),
         at("lock_sock_nested"), at("__lock_sock"), at("schedule"), at("schedule_timeout"),
         at("schedule_rtlock"), under("*", &["__cond_resched"])]);
-        "Going to sleep and waking up: for data to arrive, for a lock, or since another task's turn has come.";
+        "Going to sleep and waking up: for data to arrive, for a lock, or to let another task run.";
     "receive_free" in "rx_syscall": "Freeing buffers", "#612e98";
         Kind::Sampled(&[at("skb_attempt_defer_free"), at("__consume_stateless_skb"),
         at("skb_consume_udp"), at("consume_skb"), at("__kfree_skb"), at("kfree_skb_reason"),

@@ -47,10 +47,9 @@ pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
     cargo_with(root, Page::Tests)
 }
 
-/// The same, whose compiler lints the crates of the workspace while it compiles them, and refuses what
-/// has a warning: lints by `cargo clippy` would read all crates once more. Every command that compiles
-/// unoptimised tests must be made here, or cargo would compile the workspace anew at each change of the
-/// compiler.
+/// The same with a compiler that also lints the crates of the workspace, and refuses a crate with a warning:
+/// `cargo clippy` would read all crates, dependencies too, a second time. Every command that tests must be
+/// made here, or cargo would compile the workspace again for each compiler.
 pub fn cargo_for_tests(root: &Path) -> Result<Command> {
     let mut command = cargo_with_dashboard(root)?;
     command
@@ -75,17 +74,13 @@ pub fn cargo_with_product(root: &Path) -> Result<Command> {
 
 fn cargo_with(root: &Path, page: Page) -> Result<Command> {
     let dashboard = wasm::build_dashboard(root, page)?;
-    Ok(cargo_at(root, &dashboard))
-}
-
-fn cargo_at(root: &Path, dashboard: &Path) -> Command {
     let mut command = process::cargo();
     command.current_dir(root).env(DASHBOARD_VARIABLE, dashboard);
-    command
+    Ok(command)
 }
 
-/// Builds netto and names the binary. One that is built quickly has no Parquet and no OTLP, which are a
-/// tenth of the time; netto says so where they are asked for.
+/// Builds netto and names the binary. A quick build leaves out Parquet and OTLP, which take a tenth of its
+/// time; such a netto says how to get them where they are asked for.
 pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
     let [name, folder] = profile.name_and_folder();
     let mut command = cargo_with_product(root)?;

@@ -370,18 +370,16 @@ struct Programs {
     tests: PathBuf,
 }
 
-/// The root tests, built for the host.
+/// The root tests, built for the host, for what measures: without lints, which change a little what the
+/// compiler makes of the loads.
 pub fn root_tests(root: &Path) -> Result<PathBuf> {
-    Programs::compile(root, &System::ThisMachine).map(|(_, tests)| tests)
+    let cargo = build::cargo_with_dashboard(root)?;
+    Programs::compile(cargo, &System::ThisMachine).map(|(_, tests)| tests)
 }
 
 impl Programs {
     /// netto and the tests, where cargo put them.
-    fn compile(root: &Path, system: &System) -> Result<(PathBuf, PathBuf)> {
-        let mut command = match system {
-            System::ThisMachine => build::cargo_for_tests(root)?,
-            _ => build::cargo_with_dashboard(root)?,
-        };
+    fn compile(mut command: Command, system: &System) -> Result<(PathBuf, PathBuf)> {
         // The workspace, as all tests do: for netto alone cargo takes other features of
         // dependencies, and builds most of them and all of netto once more.
         command
@@ -404,7 +402,11 @@ impl Programs {
             .map_or(Architecture::Amd64, |kernel| kernel.architecture());
         let folder = folder(root)?;
         let system = architecture.prepare(&folder)?;
-        let (netto, tests) = Programs::compile(root, &system)?;
+        let cargo = match system {
+            System::ThisMachine => build::cargo_for_tests(root)?,
+            System::Unpacked { .. } => build::cargo_with_dashboard(root)?,
+        };
+        let (netto, tests) = Programs::compile(cargo, &system)?;
         let strip = architecture.strip();
         Ok(Programs {
             netto: stripped(strip, &netto, folder.join("netto"))?,
