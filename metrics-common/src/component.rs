@@ -230,6 +230,8 @@ pub const BOUNDARIES: &[&str] = names! {
     "net_rx_action", "net_tx_action", "handle_softirqs", "__do_softirq", "napi_threaded_poll",
     "napi_threaded_poll_loop", "cpu_map_kthread_run", "process_one_work", "do_syscall_64",
     "el0_svc", "invoke_syscall",
+    // A vhost worker serves one kind of device, and these are disks.
+    "vhost_scsi_*",
 };
 
 /// Functions that a packet enters once a probe has met it with its socket or interface, so that
@@ -399,7 +401,31 @@ const LOCAL_IPC_RULES: &[Rule] = &[
     at("__netlink_*"),
     at("vsock_*"),
     at("virtio_transport_*"),
+    at("vhost_vsock_*"),
+    at("vhost_transport_*"),
 ];
+
+/// A vhost worker's loop, which calls the work of each queue: until 6.4 in a thread of the kernel, since
+/// then in one of the process that drives the device (`vhost_worker`, `vhost_run_work_list`).
+const VHOST_LOOPS: &[&str] = &["vhost_worker", "vhost_run_work_list", "vhost_task_fn"];
+/// The work of a network device's queues (`drivers/vhost/net.c`), and the loop.
+const VHOST_RULES: &[Rule] = &joined::<Rule, 9>(
+    &each::<6>(
+        &[
+            "handle_tx",
+            "handle_tx_kick",
+            "handle_tx_net",
+            "handle_rx",
+            "handle_rx_kick",
+            "handle_rx_net",
+        ],
+        VHOST_LOOPS,
+    ),
+    &each::<3>(
+        &["vhost_worker", "vhost_run_work_list", "vhost_task_fn"],
+        &[],
+    ),
+);
 
 /// Functions called by a busy-polling task when there are packets: the driver's poll, or the
 /// stack for a list of packets left by the driver or GRO.
@@ -787,6 +813,16 @@ const TABLE: &[Component] = rows! {
         under("gc_worker", &["process_one_work"]), under("mptcp_*", &["process_one_work"]),
         under("sctp_*", &["process_one_work"]), under("sk_psock_*", &["process_one_work"])]);
         "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, links, neighbours, flow tables and connection tracking.";
+    "tun_write" in "network": "TUN/TAP writes", "#caa1e5";
+        Kind::Estimated(&[at("tun_chr_write_iter"), at("tap_write_iter")]);
+        "Packets that a VPN or virtual machine in user space sends: their whole way through the stack, in the process that writes them to TUN or TAP.";
+    "tun_read" in "network": "TUN/TAP reads", "#e1de2b";
+        Kind::Estimated(&[at("tun_chr_read_iter"), at("tap_read_iter"), at("tun_chr_poll"),
+        at("tap_poll")]);
+        "Packets that a VPN or virtual machine in user space receives: reading them from TUN or TAP, and asking whether there are any.";
+    "vhost_net" in "network": "vhost workers", "#3eecd3";
+        Kind::Estimated(VHOST_RULES);
+        "Threads that carry packets between a virtual machine's queues and its TAP interface, and take those it sends through the stack (vhost-net).";
     "connections" in "network": "Connections", "#5b7a06";
         Kind::Estimated(CONNECTION_RULES);
         "Making, accepting, configuring and closing Internet and packet sockets, outside sends and receives.";

@@ -45,6 +45,8 @@ const BURNT_XDP: Check = Measured("burners::an_xdp_program_costs_what_the_kernel
 const COUNTED: Check = Measured("burners::softirqs_are_counted_as_the_kernel_counts_them");
 const CONNECTING: Check =
     Measured("burners::connecting_costs_what_the_connecting_process_has_had_of_the_cpu");
+const TAP: Check = Measured("taps::reading_and_writing_costs_what_the_process_has_had_of_the_cpu");
+const VHOST: Check = Measured("taps::a_vhost_worker_costs_what_it_has_had_of_the_cpu");
 const RARE: Check = Unchecked("no load of the tests' own raises this softirq");
 
 /// Every row, and its checks.
@@ -136,6 +138,9 @@ const TABLE: &[(&str, &[Check])] = &[
     ("busy_poll_spin", &[Replayed]),
     ("xdp_cpumap", &[Replayed]),
     ("net_worker", &[Replayed]),
+    ("tun_write", &[Replayed, TAP]),
+    ("tun_read", &[Replayed, TAP]),
+    ("vhost_net", &[Replayed, VHOST]),
     ("connections", &[Replayed, CONNECTING]),
     ("socket_poll", &[Replayed]),
     (

@@ -324,6 +324,21 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
         "chacha20 < wg_packet_encrypt_worker < process_one_work < worker_thread",
     ),
     (
+        "tun_write",
+        TASK,
+        "__udp4_lib_rcv < ip_protocol_deliver_rcu < ip_local_deliver_finish < netif_receive_skb < tun_get_user < tun_chr_write_iter < vfs_write",
+    ),
+    (
+        "tun_read",
+        TASK,
+        "skb_copy_datagram_iter < tun_do_read < tun_chr_read_iter < vfs_read",
+    ),
+    (
+        "vhost_net",
+        TASK,
+        "tun_get_user < tun_sendmsg < handle_tx_copy < handle_tx < vhost_run_work_list < vhost_task_fn",
+    ),
+    (
         "connections",
         TASK,
         "__inet_check_established < __inet_hash_connect < tcp_v4_connect < __inet_stream_connect < __sys_connect < do_syscall_64",

@@ -204,6 +204,9 @@ pub const TABLE: &[Row] = &[
     root("truth::of_").statistics(
         "statistics of a quiet host; truth::ten_seconds has the same with a wide tolerance",
     ),
+    root("taps::what_a_vhost_").guest(),
+    root("taps::reading_").statistics(KNOWN_COST),
+    root("taps::a_vhost_").statistics(KNOWN_COST),
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),

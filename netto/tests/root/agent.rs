@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::uring::Worker;
 use crate::{
     anomalies, bpf, burn, child, churn, copies, cpus, delay, disk_loads, flow_cpu, flow_table,
-    latency_depth, latency_talk, loads, messages, stall, store, uring,
+    latency_depth, latency_talk, loads, messages, stall, store, tap_echo, uring,
 };
 
 /// No agent outlives this. A part of the benchmarks takes a quarter of an hour, and what ends before it is over
@@ -194,6 +194,14 @@ fn role(words: &[String]) -> Result<()> {
         ["spin-one"] => go_on(spin_one),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),
+        ["tap-echo", device] => {
+            let tap = tap_echo::Tap::new(device)?;
+            go_on(|| tap.serve())
+        }
+        ["vhost-echo", device] => {
+            let vhost = tap_echo::Vhost::new(device)?;
+            go_on(|| vhost.serve())
+        }
         ["frames", device] => flow_table::send_frames(device),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
         ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),

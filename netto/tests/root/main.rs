@@ -46,6 +46,7 @@ mod quiet;
 mod replicas;
 mod soak;
 mod store;
+mod tap_echo;
 mod traffic;
 mod uring;
 mod websocket;
@@ -63,7 +64,7 @@ suites! {
     agreement_perf, sparse, burners, sweep, diffs, budget, coverage, idle, pace, messages, latency,
     latency_arrivals, latency_script, packets, hooks, ticks, programs, slowest, program_owners, flow_export,
     flow_loop, flow_cpu, flow_runs, flow_names, flow_daemon, flow_change, flow_table, hidden,
-    owners, truth, allocations, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
+    owners, taps, truth, allocations, churn, failures, limits, hostile, faults, prometheus, kernels, counting, changes,
     synth, synth_memory, gone, intruders, advice, advice_scenes, anomalies, health, health_price, balance, stall, browser, fleet,
 }
 

@@ -28,6 +28,9 @@ pub const WANTED: &[&str] = &[
     "sch_netem",
     "ifb",
     "wireguard",
+    // TAP interfaces, and the workers that serve a virtual machine's.
+    "tun",
+    "vhost_net",
     // Kernel TLS, and the cipher that the tests give it.
     "tls",
     "aes_generic",

@@ -67,7 +67,7 @@ pub struct SampleTag {
     pub process: u32,
     /// The thread; 0 is the idle task.
     pub thread: u32,
-    /// Whether it is a thread of the kernel.
+    /// Whether it is a thread of the kernel, and not a virtual machine's vhost worker.
     pub is_of_kernel: bool,
     /// Identity of its cgroup, the inode's number.
     pub cgroup: u64,

@@ -56,7 +56,7 @@ pub fn tag_of(words: [u64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     SampleTag {
         process: (words[0] >> 32) as u32,
         thread: words[0] as u32 & !OF_KERNEL,
-        is_of_kernel: words[0] as u32 & OF_KERNEL != 0,
+        is_of_kernel: words[0] as u32 & OF_KERNEL != 0 && !comm.starts_with(VHOST_THREAD),
         cgroup: words[1],
         started_ns: words[2],
         comm,
@@ -73,6 +73,9 @@ pub fn tag_of(words: [u64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     }
 }
 
+/// Begin of the name of a vhost worker. Until Linux 6.4 it is a thread of the kernel, but in the control
+/// groups of the process that drives the device (`vhost_attach_cgroups`), and works for that alone.
+const VHOST_THREAD: &[u8] = b"vhost-";
 /// Flag beside a thread's number: whether it is a kernel thread.
 const OF_KERNEL: u32 = 1 << 31;
 /// Number of frames.

@@ -134,6 +134,39 @@ fn networking_in_threads_and_other_system_calls_is_found() {
             ),
             ("ext4_end_io < process_one_work < worker_thread", None),
             (
+                "sock_def_readable < __udp_enqueue_schedule_skb < udp_unicast_rcv_skb < __udp4_lib_rcv < ip_protocol_deliver_rcu < ip_local_deliver_finish < __netif_receive_skb_one_core < netif_receive_skb < tun_get_user < tun_chr_write_iter < vfs_write < ksys_write < do_syscall_64",
+                Some("tun_write"),
+            ),
+            (
+                "_copy_to_iter < skb_copy_datagram_iter < tun_do_read < tun_chr_read_iter < vfs_read < ksys_read < do_syscall_64",
+                Some("tun_read"),
+            ),
+            (
+                "tun_chr_poll < do_sys_poll < do_syscall_64",
+                Some("tun_read"),
+            ),
+            // 6.1's worker is a thread of the kernel, later ones are threads of the process.
+            (
+                "br_handle_frame < __netif_receive_skb_one_core < netif_receive_skb < tun_sendmsg < handle_tx_copy < handle_tx < vhost_worker < kthread < ret_from_fork",
+                Some("vhost_net"),
+            ),
+            (
+                "_copy_to_iter < tun_recvmsg < handle_rx < vhost_run_work_list < vhost_task_fn < ret_from_fork < ret_from_fork_asm",
+                Some("vhost_net"),
+            ),
+            (
+                "schedule < vhost_task_fn < ret_from_fork < ret_from_fork_asm",
+                Some("vhost_net"),
+            ),
+            (
+                "virtio_transport_recv_pkt < vhost_vsock_handle_tx_kick < vhost_run_work_list < vhost_task_fn < ret_from_fork",
+                Some("local_ipc"),
+            ),
+            (
+                "target_submit < vhost_scsi_handle_vq < vhost_run_work_list < vhost_task_fn < ret_from_fork",
+                None,
+            ),
+            (
                 "__inet_check_established < __inet_hash_connect < tcp_v4_connect < __inet_stream_connect < __sys_connect < do_syscall_64",
                 Some("connections"),
             ),

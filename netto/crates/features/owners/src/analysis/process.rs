@@ -24,6 +24,26 @@ pub fn cgroup(text: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
+/// The name of an interface, padded with zero bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterfaceName([u8; 16]);
+
+impl InterfaceName {
+    /// `None` if no interface can have it.
+    pub fn new(name: &[u8]) -> Option<InterfaceName> {
+        let mut bytes = [0; 16];
+        bytes.get_mut(..name.len())?.copy_from_slice(name);
+        (!name.is_empty()).then_some(InterfaceName(bytes))
+    }
+}
+
+/// The TUN or TAP interface of a descriptor, from its `fdinfo` (`tun_chr_show_fdinfo`); `None` if it
+/// has none yet.
+pub fn tap(text: &[u8]) -> Option<InterfaceName> {
+    let mut lines = text.split(|c| *c == b'\n');
+    InterfaceName::new(lines.find_map(|line| line.strip_prefix(b"iff:\t"))?)
+}
+
 /// The number in `socket:[123]` or `net:[123]`.
 pub fn inode(link: &[u8], kind: &str) -> Option<u64> {
     let number = link
@@ -81,6 +101,19 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_says_which_tap_it_is() {
+        let text = b"pos:\t0\nflags:\t0104002\nmnt_id:\t15\nino:\t4\niff:\tvnet0\n";
+        assert_eq!(tap(text), InterfaceName::new(b"vnet0"));
+        for none in [
+            &b"pos:\t0\niff:\t\n"[..],
+            b"iff:\ta_name_of_more_than_sixteen",
+            b"",
+        ] {
+            assert_eq!(tap(none), None);
+        }
+    }
+
+    #[test]
     fn pressure_is_what_all_waited_in_nanoseconds() {
         let text = "full avg10=0.00 avg60=0.10 avg300=0.00 total=52\n";
         assert_eq!(full_pressure_ns(text), Some(52_000));
@@ -99,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_them_panic(text in proptest::collection::vec(any::<u8>(), 0..120), line in ".{0,80}") {
-            let _ = (stat(&text), cgroup(&text), inode(&text, "net"));
+            let _ = (stat(&text), cgroup(&text), inode(&text, "net"), tap(&text));
             let _ = full_pressure_ns(&line);
             let with_brackets = [b"1 (", text.as_slice(), b") ", line.as_bytes()].concat();
             let _ = stat(&with_brackets);

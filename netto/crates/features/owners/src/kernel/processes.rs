@@ -1,5 +1,5 @@
-//! Maps sockets to processes, and network namespaces to the processes in them, by searching
-//! `/proc`, and only for requests.
+//! Maps sockets and TAP interfaces to processes, and network namespaces to the processes in them, by
+//! searching `/proc`, and only for requests.
 //!
 //! A socket is owned by the lowest PID of those that hold it: a server's, not its workers'. A
 //! result is valid for some seconds; then the process is checked again, since numbers of sockets,
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::pace::Pace;
-use crate::analysis::process::{cgroup, inode, stat};
+use crate::analysis::process::{InterfaceName, cgroup, inode, stat, tap};
 use crate::analysis::recent::{Recent, is_old};
 use netto_sys::files::read_bytes;
 use netto_sys::system::{Roots, tick_ns};
@@ -23,6 +23,8 @@ use netto_sys::system::{Roots, tick_ns};
 const MOST_SOCKETS: usize = 65_536;
 /// Most network namespaces kept.
 const MOST_NAMESPACES: usize = 16_384;
+/// Most TUN and TAP interfaces kept.
+const MOST_TAPS: usize = 16_384;
 /// Most processes read in one search.
 const MOST_PROCESSES: usize = 1 << 20;
 /// Most sockets read of one process.
@@ -61,6 +63,27 @@ pub struct Sought {
     pub sockets: bool,
     /// The processes in network namespaces.
     pub namespaces: bool,
+    /// The processes behind TUN and TAP interfaces of this process's network namespace.
+    pub taps: bool,
+}
+
+impl Sought {
+    /// Nothing.
+    const NONE: Sought = Sought {
+        sockets: false,
+        namespaces: false,
+        taps: false,
+    };
+    /// Holders of sockets.
+    pub const SOCKETS: Sought = Sought {
+        sockets: true,
+        ..Sought::NONE
+    };
+    /// Holders of TUN and TAP interfaces.
+    pub const TAPS: Sought = Sought {
+        taps: true,
+        ..Sought::NONE
+    };
 }
 
 /// Owners of sockets and processes in network namespaces.
@@ -71,6 +94,7 @@ pub struct Processes {
     own_namespace: Option<u64>,
     sockets: Recent<u64, FoundProcess>,
     namespaces: Recent<u64, FoundProcess>,
+    taps: Recent<InterfaceName, FoundProcess>,
     searches: u64,
     refused: Option<String>,
 }
@@ -84,6 +108,7 @@ impl Processes {
             own_namespace: link.and_then(|link| inode(link.as_os_str().as_bytes(), "net")),
             sockets: Recent::new(MOST_SOCKETS, |_| 1),
             namespaces: Recent::new(MOST_NAMESPACES, |_| 1),
+            taps: Recent::new(MOST_TAPS, |_| 1),
             searches: 0,
             refused: None,
         }
@@ -117,6 +142,22 @@ impl Processes {
         Some(found.clone())
     }
 
+    /// The process that holds a TUN or TAP interface; that of an old result is looked at again.
+    pub(super) fn behind_tap(
+        &mut self,
+        tap: InterfaceName,
+        now_ns: u64,
+        pace: &mut Pace,
+    ) -> Option<FoundProcess> {
+        let last = self.taps.get(tap)?;
+        if is_old(last.at_ns, now_ns) {
+            let pid = last.process.pid;
+            self.look_at(&[pid], Sought::TAPS, now_ns, pace);
+        }
+        let found = self.taps.get(tap)?;
+        (!is_old(found.at_ns, now_ns)).then(|| found.clone())
+    }
+
     /// Whether this process is in the network namespace of this inode.
     pub fn is_own(&self, namespace: u64) -> bool {
         self.own_namespace == Some(namespace)
@@ -144,13 +185,9 @@ impl Processes {
         self.refused.as_deref()
     }
 
-    /// Searches likely processes for sockets.
-    pub(super) fn look_at(&mut self, pids: &[u32], now_ns: u64, pace: &mut Pace) {
+    /// Searches likely processes.
+    pub(super) fn look_at(&mut self, pids: &[u32], sought: Sought, now_ns: u64, pace: &mut Pace) {
         self.begin(now_ns);
-        let sought = Sought {
-            sockets: true,
-            namespaces: false,
-        };
         for pid in pids {
             self.visit(*pid, sought, now_ns, pace);
         }
@@ -184,18 +221,21 @@ impl Processes {
     fn begin(&mut self, now_ns: u64) {
         self.searches += 1;
         self.sockets.forget_old(now_ns, |found| found.at_ns);
+        self.taps.forget_old(now_ns, |found| found.at_ns);
     }
 
     fn visit(&mut self, pid: u32, sought: Sought, now_ns: u64, pace: &mut Pace) {
         let Some(mut visit) = Visit::begin(&self.proc_root, pid) else {
             return;
         };
-        let namespace = sought.namespaces.then(|| visit.namespace()).flatten();
-        let namespace = namespace.filter(|namespace| Some(*namespace) != self.own_namespace);
-        let sockets = if sought.sockets {
-            visit.sockets(pace)
+        let is_located = sought.namespaces || sought.taps;
+        let namespace = is_located.then(|| visit.namespace()).flatten();
+        let is_here = namespace.is_some() && namespace == self.own_namespace;
+        let namespace = namespace.filter(|_| sought.namespaces && !is_here);
+        let Descriptors { sockets, taps } = if sought.sockets || (sought.taps && is_here) {
+            visit.descriptors(sought.taps && is_here, pace)
         } else {
-            Vec::new()
+            Descriptors::default()
         };
         if visit.is_refused && self.refused.is_none() {
             self.refused = Some(format!(
@@ -203,7 +243,7 @@ impl Processes {
                  of process {pid}: this requires CAP_SYS_PTRACE"
             ));
         }
-        if sockets.is_empty() && namespace.is_none() {
+        if sockets.is_empty() && taps.is_empty() && namespace.is_none() {
             return;
         }
         // It may have ended meanwhile.
@@ -220,6 +260,12 @@ impl Processes {
             let known = self.sockets.peek(socket);
             if known.is_none_or(|known| known.search != search || known.process.pid > pid) {
                 self.sockets.insert(socket, found());
+            }
+        }
+        for tap in taps {
+            let known = self.taps.peek(tap);
+            if known.is_none_or(|known| known.search != search || known.process.pid > pid) {
+                self.taps.insert(tap, found());
             }
         }
         if let Some(namespace) = namespace {
@@ -242,6 +288,17 @@ fn is_in_root(process: &Process) -> bool {
 fn namespace_of(proc_root: &Path, pid: u32) -> Option<u64> {
     let link = fs::read_link(proc_root.join(format!("{pid}/ns/net"))).ok()?;
     inode(link.as_os_str().as_bytes(), "net")
+}
+
+/// The device that makes TUN and TAP interfaces.
+const TUN_DEVICE: &[u8] = b"/dev/net/tun";
+
+/// What a process holds.
+#[derive(Debug, Default)]
+struct Descriptors {
+    /// Inodes.
+    sockets: Vec<u64>,
+    taps: Vec<InterfaceName>,
 }
 
 /// A process being read. Its folder stays open meanwhile, so that a new process with its number is
@@ -277,22 +334,31 @@ impl Visit {
         inode(link.as_os_str().as_bytes(), "net")
     }
 
-    /// Inodes of its sockets.
-    fn sockets(&mut self, pace: &mut Pace) -> Vec<u64> {
-        let mut sockets = Vec::new();
+    /// Its sockets, and, if they are asked for, its TUN and TAP interfaces.
+    fn descriptors(&mut self, are_taps_asked: bool, pace: &mut Pace) -> Descriptors {
+        let mut found = Descriptors::default();
         let descriptors = fs::read_dir(self.path.join("fd"));
         let descriptors = descriptors.map_err(|error| self.failed(&error));
         for entry in descriptors.into_iter().flatten() {
-            match entry.and_then(|entry| fs::read_link(entry.path())) {
-                Ok(link) => sockets.extend(inode(link.as_os_str().as_bytes(), "socket")),
+            let target = entry.and_then(|entry| Ok((fs::read_link(entry.path())?, entry)));
+            match target {
+                Ok((link, entry)) => {
+                    let link = link.as_os_str().as_bytes();
+                    found.sockets.extend(inode(link, "socket"));
+                    if are_taps_asked && link == TUN_DEVICE {
+                        let about = self.path.join("fdinfo").join(entry.file_name());
+                        let text = read_bytes(&about, MOST_BYTES).unwrap_or_default();
+                        found.taps.extend(tap(&text));
+                    }
+                }
                 Err(error) => self.failed(&error),
             }
-            if sockets.len() >= MOST_OF_ONE {
+            if found.sockets.len() >= MOST_OF_ONE {
                 break;
             }
             pace.step();
         }
-        sockets
+        found
     }
 
     fn process(&self) -> Option<Process> {

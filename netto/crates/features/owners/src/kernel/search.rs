@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use netto_analysis::escapes::shown;
+use netto_analysis::netlink::Link;
 use netto_sys::cgroups::Handles;
 use netto_sys::system::{Roots, monotonic_ns};
 use rustc_hash::FxHashSet;
@@ -14,6 +15,7 @@ use super::links::{Links, Peer};
 use super::pace::Pace;
 use super::pods::Pods;
 use super::processes::{Processes, Sought};
+use crate::analysis::process::InterfaceName;
 use crate::question::{Answer, Interface, MOST_ASKED, Question, Subject};
 
 /// Time between two walks through all groups, nanoseconds.
@@ -42,6 +44,8 @@ pub(crate) struct Search {
     /// Sockets that need a search of all processes.
     holders: FxHashSet<u64>,
     interfaces: FxHashSet<Interface>,
+    /// Whether one of them is a TUN or TAP interface whose holder is not known.
+    are_taps_wanted: bool,
     /// Earliest time of the next search of all processes, CLOCK_MONOTONIC.
     processes_from_ns: u64,
     is_refusal_told: bool,
@@ -73,6 +77,7 @@ impl Search {
             new_interfaces: FxHashSet::default(),
             holders: FxHashSet::default(),
             interfaces: FxHashSet::default(),
+            are_taps_wanted: false,
             processes_from_ns: 0,
             is_refusal_told: false,
         }
@@ -160,6 +165,7 @@ impl Search {
         let sought = Sought {
             sockets: !self.holders.is_empty(),
             namespaces: !self.interfaces.is_empty(),
+            taps: std::mem::take(&mut self.are_taps_wanted),
         };
         if (sought.sockets || sought.namespaces) && now_ns >= self.processes_from_ns {
             let begun_ns = monotonic_ns();
@@ -224,7 +230,8 @@ impl Search {
         pids.sort_unstable();
         pids.dedup();
         if !pids.is_empty() {
-            self.processes.look_at(&pids, now_ns, &mut self.pace);
+            let pace = &mut self.pace;
+            self.processes.look_at(&pids, Sought::SOCKETS, now_ns, pace);
             self.tell_holders(now_ns, false, tell);
         }
     }
@@ -265,9 +272,10 @@ impl Search {
         is_all
     }
 
-    /// Packets that leave the host's namespace by a veth belong to the namespace at its other end,
-    /// and so do those that come from there. Returns the name of an interface, the group of a
-    /// process in that namespace, and whether that is final.
+    /// Packets that leave the host's namespace by a veth belong to the namespace at its other end, those
+    /// that leave it by TUN or TAP to the process that reads them, and so do those that come from there.
+    /// Returns the name of an interface, the group of a process in that namespace or of that process, and
+    /// whether that is final.
     fn interface(&mut self, asked: Interface, now_ns: u64) -> (String, Option<Vec<u8>>, bool) {
         let is_ours = self.processes.is_own(asked.netns);
         let links = &mut self.links;
@@ -276,6 +284,7 @@ impl Search {
             Some(shown(&link.name))
         });
         let mut inhabited = (!is_ours).then_some(asked.netns);
+        let mut holder = None;
         let mut is_all = true;
         if let (true, Some(links)) = (is_ours, links) {
             for index in [asked.to, asked.from]
@@ -283,15 +292,29 @@ impl Search {
                 .filter(|index| *index != 0)
             {
                 let pace = &mut self.pace;
+                let link = links.link(index, now_ns);
+                let is_tap = |link: &&Link| link.kind.as_deref() == Some("tun");
+                if let Some(tap) = link.filter(is_tap) {
+                    let tap = InterfaceName::new(&tap.name);
+                    let behind = tap.and_then(|tap| self.processes.behind_tap(tap, now_ns, pace));
+                    self.are_taps_wanted |= behind.is_none();
+                    is_all &= behind.is_some();
+                    holder = holder.or(behind.filter(|_| inhabited.is_none()));
+                    continue;
+                }
                 match links.peer(index, &self.processes, now_ns, pace) {
                     Peer::Ours => {}
-                    Peer::In(netns) => inhabited = inhabited.or(Some(netns)),
+                    Peer::In(netns) if holder.is_none() => {
+                        inhabited = inhabited.or(Some(netns));
+                    }
+                    Peer::In(_) => {}
                     Peer::Unknown => is_all = false,
                 }
             }
         }
-        let found = inhabited.and_then(|netns| self.processes.inhabitant(netns, now_ns));
-        is_all &= found.is_some() || inhabited.is_none();
+        let inhabitant = inhabited.and_then(|netns| self.processes.inhabitant(netns, now_ns));
+        is_all &= inhabitant.is_some() || inhabited.is_none();
+        let found = holder.or(inhabitant);
         (
             name,
             found.map(|found| found.process.cgroup.clone()),

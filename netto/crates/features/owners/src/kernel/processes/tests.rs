@@ -41,13 +41,19 @@ pub(in crate::kernel) fn put(
     }
 }
 
-const SOCKETS: Sought = Sought {
-    sockets: true,
-    namespaces: false,
-};
+/// Lets a process hold this TAP interface.
+pub(in crate::kernel) fn put_tap(roots: &Roots, pid: u32, name: &str) {
+    let folder = roots.proc_root.join(pid.to_string());
+    fs::create_dir_all(folder.join("fdinfo")).unwrap();
+    symlink("/dev/net/tun", folder.join("fd/9")).unwrap();
+    fs::write(folder.join("fdinfo/9"), format!("pos:\t0\niff:\t{name}\n")).unwrap();
+}
+
+const SOCKETS: Sought = Sought::SOCKETS;
 const NAMESPACES: Sought = Sought {
     sockets: false,
     namespaces: true,
+    taps: false,
 };
 
 fn pid_of(processes: &mut Processes, socket: u64, now_ns: u64) -> Option<u32> {
@@ -85,7 +91,7 @@ fn a_number_that_came_back_is_no_longer_taken_for_what_it_was() {
     let (_dir, roots) = host();
     put(&roots, 30, "/old", 1, &[700]);
     let mut processes = Processes::new(&roots);
-    processes.look_at(&[30], 1, &mut Pace::new());
+    processes.look_at(&[30], SOCKETS, 1, &mut Pace::new());
     fs::remove_dir_all(roots.proc_root.join("30")).unwrap();
     put(&roots, 30, "/new", 1, &[]);
     put(&roots, 31, "/new", 1, &[700]);
@@ -138,6 +144,34 @@ fn a_namespace_whose_process_has_ended_is_not_believed() {
     processes.search(NAMESPACES, later, &mut Pace::new());
     assert_eq!(group_of(&mut processes, 2, later), None);
     assert_eq!(group_of(&mut processes, 7, later).unwrap(), b"/web-2");
+}
+
+#[test]
+fn a_tap_is_that_of_the_process_that_holds_it_in_this_network_namespace() {
+    let (_dir, roots) = host();
+    put(&roots, 30, "/machine", 1, &[]);
+    put_tap(&roots, 30, "vnet0");
+    put(&roots, 40, "/elsewhere", 2, &[]);
+    put_tap(&roots, 40, "tap0");
+    let mut processes = Processes::new(&roots);
+    let mut search = Pace::new();
+    processes.search(Sought::TAPS, 1, &mut search);
+    let mut group = |name: &[u8], now_ns| {
+        let name = InterfaceName::new(name)?;
+        let found = processes.behind_tap(name, now_ns, &mut search)?;
+        Some(found.process.cgroup.clone())
+    };
+    assert_eq!(group(b"vnet0", 1).unwrap(), b"/machine");
+    assert_eq!(
+        group(b"tap0", 1),
+        None,
+        "another namespace may have the same name"
+    );
+    // Looked at again, without a search of all.
+    let later = 1 + BELIEVED_NS;
+    assert_eq!(group(b"vnet0", later).unwrap(), b"/machine");
+    fs::remove_dir_all(roots.proc_root.join("30")).unwrap();
+    assert_eq!(group(b"vnet0", later + BELIEVED_NS), None);
 }
 
 #[test]
