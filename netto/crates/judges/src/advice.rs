@@ -276,6 +276,18 @@ const ADVICE: &[(&[&str], &str)] = texts! {
         "WireGuard encrypts and decrypts here on all CPUs, so it grows with the tunnel's bytes and with small packets. NFS and other \
          users of sunrpc, kTLS and the collection of old connections are here as well; the flame graph says who it is. Larger \
          MTUs in tunnels, and nconnect for NFS, help.";
+    "tun_write":
+        "A VPN or a virtual machine without vhost hands each packet over by a system call of its own, and all of the receive path runs in \
+         it. Offloads on TUN (TUNSETOFFLOAD, IFF_VNET_HDR) let it write many segments at once, IFF_NAPI lets GRO merge them. \
+         Virtual machines do better with vhost-net; WireGuard in the kernel has no such detour.";
+    "tun_read":
+        "Each packet is one read, and mostly one sleep and wake-up before it. Offloads on TUN (IFF_VNET_HDR with TUNSETOFFLOAD) \
+         make packets larger, several queues (IFF_MULTI_QUEUE) spread them over threads. Polls before every read are spared by reading \
+         until there is nothing.";
+    "vhost_net":
+        "It follows the packets of virtual machines, in both directions, and holds the host's receive path for what they send. Large \
+         packets help most: leave TSO and GRO on in the guest, and mergeable receive buffers. Several queues spread it over workers; a device \
+         that is passed through (SR-IOV, vDPA) needs none.";
     "connections":
         "Many short connections make it large. Keep them open: pools, keep-alive, HTTP/2. Nearly used up ports make connect search: \
          widen net.ipv4.ip_local_port_range, use IP_BIND_ADDRESS_NO_PORT. One listening socket for each thread (SO_REUSEPORT) \
