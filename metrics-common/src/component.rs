@@ -230,7 +230,7 @@ pub const BOUNDARIES: &[&str] = names! {
     "net_rx_action", "net_tx_action", "handle_softirqs", "__do_softirq", "napi_threaded_poll",
     "napi_threaded_poll_loop", "cpu_map_kthread_run", "process_one_work", "do_syscall_64",
     "el0_svc", "invoke_syscall",
-    // A vhost worker serves one kind of device, and these are disks.
+    // Disks of virtual machines, in a vhost worker that serves nothing else.
     "vhost_scsi_*",
 };
 
@@ -421,10 +421,7 @@ const VHOST_RULES: &[Rule] = &joined::<Rule, 9>(
         ],
         VHOST_LOOPS,
     ),
-    &each::<3>(
-        &["vhost_worker", "vhost_run_work_list", "vhost_task_fn"],
-        &[],
-    ),
+    &each::<3>(VHOST_LOOPS, &[]),
 );
 
 /// Functions called by a busy-polling task when there are packets: the driver's poll, or the

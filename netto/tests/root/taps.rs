@@ -56,9 +56,7 @@ impl Host {
         let namespace = Namespace::new()?;
         let machine = Group::new("machine")?;
         let agent = agent(&machine, &namespace, RECEIVING_CPU, &[role, "vm0"])?;
-        namespace.ip("address add 198.18.0.1/24 dev vm0")?;
-        namespace.ip("link set vm0 up")?;
-        namespace.ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev vm0")?;
+        set_up(&namespace)?;
         Ok(Host {
             agent,
             machine,
@@ -73,6 +71,14 @@ impl Host {
         let words = ["udp-paced-bytes", "198.18.0.2:7", &rate, &bytes];
         agent(&self.senders, &self.namespace, OTHER_CPU, &words)
     }
+}
+
+/// The host's side of the machine's interface, and the machine's address.
+fn set_up(host: &Namespace) -> Result<()> {
+    host.ip("address add 198.18.0.1/24 dev vm0")?;
+    host.ip("link set vm0 up")?;
+    host.ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev vm0")?;
+    Ok(())
 }
 
 fn length() -> Duration {
@@ -108,9 +114,7 @@ fn is_sent_to_the_machine() -> Result<()> {
     let machine = Group::new("machine")?;
     let (left, host) = (&network.left, &network.right);
     let _machine = agent(&machine, host, OTHER_CPU, &["tap-echo", "vm0"])?;
-    host.ip("address add 198.18.0.1/24 dev vm0")?;
-    host.ip("link set vm0 up")?;
-    host.ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev vm0")?;
+    set_up(host)?;
     host.sysctl("net/ipv4/ip_forward", "1")?;
     left.ip(&format!("route add 198.18.0.0/24 via {}", network.right_v4))?;
     let senders = Group::new("senders")?;
@@ -164,14 +168,9 @@ fn measured<const N: usize>(
 ) -> Result<(f64, [f64; N])> {
     let daemon = Daemon::start(&["--frequency", "1000", "--max-overhead", "100"])?;
     std::thread::sleep(Duration::from_secs(2));
-    let (before, [from, to]) = (
-        daemon.reading()?,
-        [read()?, {
-            std::thread::sleep(COMPARED);
-            read()?
-        }],
-    );
-    let after = daemon.reading()?;
+    let (before, from) = (daemon.reading()?, read()?);
+    std::thread::sleep(COMPARED);
+    let (after, to) = (daemon.reading()?, read()?);
     let mut seconds = 0.0;
     for component in components {
         seconds += after.event_seconds(component)? - before.event_seconds(component)?;

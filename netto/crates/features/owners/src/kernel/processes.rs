@@ -27,7 +27,7 @@ const MOST_NAMESPACES: usize = 16_384;
 const MOST_TAPS: usize = 16_384;
 /// Most processes read in one search.
 const MOST_PROCESSES: usize = 1 << 20;
-/// Most sockets read of one process.
+/// Most sockets, TUN and TAP interfaces read of one process.
 const MOST_OF_ONE: usize = 65_536;
 /// Upper bound of the size of a process's files.
 const MOST_BYTES: u64 = 64 << 10;
@@ -353,7 +353,7 @@ impl Visit {
                 }
                 Err(error) => self.failed(&error),
             }
-            if found.sockets.len() >= MOST_OF_ONE {
+            if found.sockets.len() + found.taps.len() >= MOST_OF_ONE {
                 break;
             }
             pace.step();

@@ -165,7 +165,7 @@ impl Search {
         let sought = Sought {
             sockets: !self.holders.is_empty(),
             namespaces: !self.interfaces.is_empty(),
-            taps: std::mem::take(&mut self.are_taps_wanted),
+            taps: self.are_taps_wanted,
         };
         if (sought.sockets || sought.namespaces) && now_ns >= self.processes_from_ns {
             let begun_ns = monotonic_ns();
@@ -177,6 +177,7 @@ impl Search {
             for interface in std::mem::take(&mut self.interfaces) {
                 self.tell_interface(interface, now_ns, tell);
             }
+            self.are_taps_wanted = false;
         }
         if let Some(refused) = self.processes.refused().filter(|_| !self.is_refusal_told) {
             self.is_refusal_told = true;
